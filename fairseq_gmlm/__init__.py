@@ -1,0 +1,1 @@
+"""Generative masked language models for fairseq."""
