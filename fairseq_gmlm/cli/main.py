@@ -17,6 +17,7 @@ COMMANDS = {
     "prepare": "prepare",
     "distill": "distill",
     "average": "average",
+    "theory": "theory",
 }
 
 
