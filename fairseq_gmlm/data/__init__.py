@@ -1,0 +1,1 @@
+"""Corpora and data-bins on disk: cleaning, tokenising, subwords, distillation, averaging."""
