@@ -1,0 +1,1 @@
+"""Criterions; imported by the package, since fairseq does not look in here itself."""

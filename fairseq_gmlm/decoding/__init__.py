@@ -1,0 +1,1 @@
+"""Decoding: one chain, one generator, and strategies as small objects."""

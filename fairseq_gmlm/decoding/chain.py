@@ -1,0 +1,155 @@
+"""The loop: predict, choose, remask, until nothing changes or the passes are used up."""
+
+from dataclasses import dataclass, field, replace
+from typing import Callable, List, Optional, Protocol
+
+import torch
+from torch import Tensor
+
+from fairseq_gmlm.decoding.state import ChainState, Prediction
+from fairseq_gmlm.decoding.strategies.base import Strategy
+
+
+class Conditional(Protocol):
+    """p(token at every position | what is visible), for the rows that are still running."""
+
+    def __call__(self, state: ChainState, where: Tensor, step: int) -> Prediction:
+        """Predict at ``where``, bool (R, T)."""
+
+    def select(self, sentences: Tensor) -> "Conditional":
+        """The same for a part of the sentences."""
+
+
+@dataclass
+class PassRecord:
+    """One pass, for histories and traces.
+
+    Attributes:
+        rows: int64 (R,), rows of the full batch that took part.
+        shown: int64 (R, T), what the model saw.
+        predicted: bool (R, T), where its prediction was read.
+        draft: int64 (R, T), the draft after the pass, before anything was taken back.
+        scores: float (R, T), log-probabilities of the draft.
+        tokens: int64 (R, T), what the model sees next.
+    """
+
+    rows: Tensor
+    shown: Tensor
+    predicted: Tensor
+    draft: Tensor
+    scores: Tensor
+    tokens: Tensor
+
+
+@dataclass
+class ChainResult:
+    """Outcome of a chain over the full batch.
+
+    Attributes:
+        tokens: int64 (R, T), drafts at the end.
+        scores: float (R, T), log-probabilities at free positions.
+        free: bool (R, T); dropped: bool (R, T), positions left out of the output.
+        passes: int64 (R,), decoder runs that each row took part in.
+        history: one record a pass, if asked for.
+    """
+
+    tokens: Tensor
+    scores: Tensor
+    free: Tensor
+    dropped: Tensor
+    passes: Tensor
+    history: List[PassRecord] = field(default_factory=list)
+
+
+BeforePass = Callable[[ChainState, int], ChainState]
+
+
+def run_chain(
+    conditional: Conditional,
+    state: ChainState,
+    strategy: Strategy,
+    passes: int,
+    candidates: int = 1,
+    early_stop: bool = True,
+    keep_history: bool = False,
+    before_pass: Optional[BeforePass] = None,
+) -> ChainResult:
+    """Run a chain to its end.
+
+    A row whose draft no longer changes is frozen; a sentence leaves the batch when all of its
+    candidates are. That costs one synchronisation with the device per pass, and only with
+    ``early_stop``.
+
+    Args:
+        conditional: the model, or any stand-in.
+        state: the start, R = candidates * sentences rows.
+        strategy: what to predict and what to take back.
+        passes: most decoder runs, at least 1.
+        candidates: rows per sentence.
+        early_stop: stop rows that have settled.
+        keep_history: record every pass.
+        before_pass: user's hook, may change the state before a pass.
+
+    Returns:
+        :class:`ChainResult`, rows in the order of the start.
+    """
+    if passes < 1:
+        raise ValueError(f"a chain needs at least one pass, not {passes}")
+    outcome, taken = state, torch.zeros_like(state.rows)
+    settled = torch.zeros_like(state.rows, dtype=torch.bool)
+    history: List[PassRecord] = []
+    for step in range(passes):
+        if before_pass is not None:
+            state = before_pass(state, step)
+        where = strategy.where(state)
+        prediction = conditional(state, where, step)
+        state = replace(state, shown=state.tokens)
+        after = strategy.update(state, prediction, step, passes)
+        taken[state.rows] += 1
+        if keep_history:
+            draft = torch.where(where, prediction.tokens, state.draft)
+            history.append(
+                PassRecord(state.rows, state.tokens, where, draft, after.scores, after.tokens)
+            )
+        if not early_stop:
+            state = after
+            continue
+        now = strategy.finished(state, after)
+        state = _freeze(state, after, settled)
+        settled = settled | now
+        if step + 1 == passes:
+            break
+        running = ~settled.view(-1, candidates).all(1)
+        left = int(running.sum())
+        if left == running.numel():
+            continue
+        outcome = _merge(outcome, state)
+        if left == 0:
+            break
+        sentences = running.nonzero().squeeze(1)
+        rows = (sentences[:, None] * candidates).add(
+            torch.arange(candidates, device=sentences.device)
+        )
+        rows = rows.flatten()
+        state, settled = state.select(rows), settled[rows]
+        conditional = conditional.select(sentences)
+    outcome = strategy.finalize(_merge(outcome, state))
+    return ChainResult(outcome.draft, outcome.scores, outcome.free, outcome.dropped, taken, history)
+
+
+def _freeze(before: ChainState, after: ChainState, settled: Tensor) -> ChainState:
+    """Settled rows keep what they had."""
+    for name in ("tokens", "shown", "draft", "scores", "pending"):
+        value = torch.where(settled[:, None], getattr(before, name), getattr(after, name))
+        setattr(after, name, value)
+    return after
+
+
+def _merge(full: ChainState, part: ChainState) -> ChainState:
+    """Write the rows of ``part`` back into the full batch."""
+    if part.rows.numel() == full.rows.numel():
+        return part
+    for name in ("shown", "draft", "scores"):
+        value = getattr(full, name).index_copy(0, part.rows, getattr(part, name))
+        setattr(full, name, value)
+    return full

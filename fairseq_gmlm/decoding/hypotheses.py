@@ -1,0 +1,94 @@
+"""From the rows of a finished chain to fairseq's hypotheses, and the counters of a run."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List
+
+import torch
+from torch import Tensor
+
+from fairseq_gmlm.decoding.chain import ChainResult
+from fairseq_gmlm.decoding.remasking import stutter
+
+
+def candidate_scores(result: ChainResult, length_penalty: float) -> Tensor:
+    """Sum of log-probabilities over kept positions / length ** penalty, float (R,).
+
+    BOS and EOS are given, not predicted, and do not count; an empty hypothesis scores 0.
+    """
+    kept = result.free & ~result.dropped
+    total = (result.scores * kept).sum(1)
+    return total / kept.sum(1).clamp(min=1).to(total.dtype) ** length_penalty
+
+
+def hypothesis(result: ChainResult, row: int, score: float, history: bool) -> Dict[str, Any]:
+    """What fairseq expects of one hypothesis, on the CPU."""
+    keep = ~result.dropped[row] & _real(result, row)
+    passes = int(result.passes[row])
+    found: Dict[str, Any] = {
+        "tokens": result.tokens[row][keep].cpu(),
+        "positional_scores": (result.scores[row] * result.free[row])[keep].float().cpu(),
+        "score": torch.tensor(score),
+        "attention": None,
+        "alignment": [],
+        "steps": passes - 1,
+        "passes": passes,
+    }
+    if history:
+        found["history"] = []
+        for record in result.history:
+            place = (record.rows == row).nonzero()
+            if len(place):
+                tokens = record.draft[int(place[0])][_real(result, row)]
+                found["history"].append({"tokens": tokens.cpu()})
+    return found
+
+
+def _real(result: ChainResult, row: int) -> Tensor:
+    """Positions up to EOS: the free ones, BOS before and EOS after them."""
+    column = torch.arange(result.free.size(1), device=result.free.device)
+    return column < result.free[row].sum() + 2
+
+
+@dataclass
+class Counters:
+    """Sums over the sentences that a generator has decoded.
+
+    Attributes:
+        sentences: number of sources.
+        passes: decoder runs, summed over sentences (a run counts once for all candidates).
+        candidates: chains, summed over sentences.
+        tokens: tokens of the chosen hypotheses, BOS and EOS apart.
+        stutters: tokens among them that repeat their left neighbour.
+        empty: hypotheses without any token.
+    """
+
+    sentences: int = 0
+    passes: int = 0
+    candidates: int = 0
+    tokens: int = 0
+    stutters: int = 0
+    empty: int = 0
+
+    def add(self, result: ChainResult, chosen: List[Dict[str, Any]], count: int) -> None:
+        """Take in one batch."""
+        self.sentences += len(chosen)
+        self.passes += int(result.passes.view(-1, count).max(1).values.sum())
+        self.candidates += len(chosen) * count
+        for item in chosen:
+            words = item["tokens"][1:-1]
+            self.tokens += len(words)
+            self.empty += len(words) == 0
+            if len(words):
+                everywhere = torch.ones(1, len(words), dtype=torch.bool)
+                self.stutters += int(stutter(words[None], everywhere).sum())
+
+    def summary(self) -> Dict[str, float]:
+        """Means per sentence and the stutter rate."""
+        sentences, tokens = max(self.sentences, 1), max(self.tokens, 1)
+        return {
+            "sentences": self.sentences,
+            "passes_per_sentence": self.passes / sentences,
+            "candidates_per_sentence": self.candidates / sentences,
+            "stutter_rate": self.stutters / tokens,
+            "empty": self.empty,
+        }

@@ -1,0 +1,111 @@
+"""Starting a model from another one's weights."""
+
+import logging
+import os
+from typing import Any, Dict, List, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_gmlm.vocabulary import MASK
+
+logger = logging.getLogger(__name__)
+
+PARTS = ("encoder", "decoder", "embeddings", "length")
+_EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+               "decoder.output_projection.weight")  # fmt: skip
+# What fairseq's own models keep under other names, or do not need.
+_RENAMED = {"decoder.embed_length.weight": "length_predictor.weight"}
+_IGNORED = ("version", "_float_tensor", "embed_positions.weights", "dictionary_keys")
+
+
+def load_checkpoint(path: str) -> Dict[str, Any]:
+    """Read a fairseq checkpoint onto the CPU, with ``weights_only`` on.
+
+    Raises:
+        ValueError: there is no such file, or it is no checkpoint.
+    """
+    if not os.path.isfile(path):
+        raise ValueError(f"no checkpoint at {path}; check the path given")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for damaged files
+        raise ValueError(f"{path} cannot be read as a checkpoint: {error}") from error
+    if not isinstance(state, dict) or "model" not in state:
+        raise ValueError(f"{path} holds no model; give a checkpoint written by fairseq-train")
+    return state
+
+
+def part_of(name: str) -> str:
+    """Which of :data:`PARTS` a parameter belongs to."""
+    if name in _EMBEDDINGS:
+        return "embeddings"
+    return "length" if name.startswith("length_predictor") else name.split(".")[0]
+
+
+def _rows(name: str, given: Tensor, own: Tensor, plain: int) -> Tensor:
+    """Embedding rows: those of the plain dictionary are taken, added symbols start at their mean."""
+    if given.size(0) not in (plain, own.size(0)) or given.size(1) != own.size(1):
+        raise ValueError(
+            f"{name} is {tuple(given.shape)} in the checkpoint and {tuple(own.shape)} here; the "
+            "teacher must have been trained on a data-bin with these dictionaries and this width"
+        )
+    new = own.clone()
+    new[: given.size(0)] = given
+    if given.size(0) < own.size(0):
+        # The mean of all words says nothing about any of them: a fair start for a mask.
+        new[given.size(0) :] = given[4:].mean(0)
+    return new
+
+
+def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str], List[str]]:
+    """Copy weights of a checkpoint into ``model``.
+
+    Args:
+        model: a ``gmlm_transformer``.
+        path: checkpoint of a ``transformer``, ``cmlm_transformer`` or ``gmlm_transformer``.
+        parts: comma separated, any of :data:`PARTS`.
+
+    Returns:
+        names taken and names of this model that were not.
+
+    Raises:
+        ValueError: unknown part, unreadable file, or shapes that do not fit.
+    """
+    wanted = {part.strip() for part in parts.split(",") if part.strip()}
+    if not wanted or wanted - set(PARTS):
+        raise ValueError(f"--init-parts takes any of {', '.join(PARTS)}, not {parts!r}")
+    given = load_checkpoint(path)["model"]
+    own = model.state_dict()
+    plain = {side: getattr(model, side).dictionary.index(MASK) for side in ("encoder", "decoder")}
+    taken: Dict[str, Tensor] = {}
+    ignored: List[str] = []
+    for name, value in given.items():
+        target = _RENAMED.get(name, name)
+        if target not in own or target.endswith(_IGNORED) or part_of(target) not in wanted:
+            if not target.endswith(_IGNORED):
+                ignored.append(name)
+            continue
+        if part_of(target) == "embeddings":
+            value = _rows(name, value, own[target], plain[target.split(".")[0]])
+        elif value.shape != own[target].shape:
+            if part_of(target) == "length":
+                ignored.append(name)
+                continue
+            raise ValueError(
+                f"{path}: {name} is {tuple(value.shape)}, this model's is "
+                f"{tuple(own[target].shape)}; give --encoder-layers, --encoder-embed-dim, "
+                "--encoder-ffn-embed-dim and their decoder twins as the checkpoint was trained with"
+            )
+        taken[target] = value
+    model.load_state_dict({**own, **taken})
+    missing = [n for n in own if n not in taken and part_of(n) in wanted]
+    missing = [n for n in missing if not n.endswith(_IGNORED)]
+    if not taken:
+        raise ValueError(f"{path} has nothing that this model could take (--init-parts {parts})")
+    logger.info(f"took {len(taken)} tensors from {path}")
+    if missing:
+        logger.info(f"start at random, not in {path}: {', '.join(missing)}")
+    if ignored:
+        logger.info(f"left in {path}: {', '.join(ignored)}")
+    return sorted(taken), missing

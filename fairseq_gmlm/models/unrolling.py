@@ -1,0 +1,122 @@
+"""Training stages: the model's own argmax feeds its next pass (spec 3.3)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, List, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fairseq_gmlm.losses import TokenLoss, cross_entropy, gather
+from fairseq_gmlm.models.lengths import LengthLoss, length_target
+
+# (tokens, prediction, log-probability of it, stage, states) -> tokens for the next stage
+Remask = Callable[[Tensor, Tensor, Tensor, int, Tensor], Tensor]
+
+
+@dataclass
+class Unrolling:
+    """What the criterion asks the model to compute.
+
+    Attributes:
+        target: int64 (B, T), with BOS and EOS.
+        weights: float (B, T), weights of the first stage's tokens.
+        later_weights: float (B, T), weights of the later stages' tokens.
+        free: bool (B, T), positions that a prediction may fill.
+        stages: number of decoder passes.
+        label_smoothing, z_loss: terms of the cross-entropy.
+        remask: what the next stage sees, given this stage's prediction; default: the prediction.
+    """
+
+    target: Tensor
+    weights: Tensor
+    later_weights: Tensor
+    free: Tensor
+    stages: int = 1
+    label_smoothing: float = 0.0
+    z_loss: float = 0.0
+    remask: Optional[Remask] = None
+
+
+@dataclass
+class Unrolled:
+    """Sums over the batch.
+
+    Attributes:
+        stages: token losses, one for each pass.
+        counts: number of positions with a weight, one for each pass.
+        length: loss of the length head.
+        rejecter: losses of the learned rejecter, one for each pass (empty without one).
+    """
+
+    stages: List[TokenLoss] = field(default_factory=list)
+    counts: List[Tensor] = field(default_factory=list)
+    length: Optional[LengthLoss] = None
+    rejecter: List[TokenLoss] = field(default_factory=list)
+
+
+@torch.no_grad()
+def predict(
+    states: Tensor, where: Tensor, weight: Tensor, banned: Tensor, slice_size: int = 1024
+) -> Any:
+    """Best allowed token and its log-probability at ``where``: int64 and float (B, T).
+
+    Elsewhere the token is -1 and the log-probability 0. Slices bound the memory.
+    """
+    hidden, index = gather(states.detach(), where)
+    tokens = torch.full(where.shape, -1, dtype=torch.long, device=where.device)
+    scores = torch.zeros(where.shape, device=where.device)
+    for start in range(0, hidden.size(0), slice_size):
+        part = slice(start, start + slice_size)
+        logits = F.linear(hidden[part], weight.to(hidden.dtype)).float()
+        logits.index_fill_(-1, banned, -torch.inf)
+        best, token = logits.max(-1)
+        tokens.view(-1)[index[part]] = token
+        scores.view(-1)[index[part]] = best - logits.logsumexp(-1)
+    return tokens, scores
+
+
+def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, plan: Unrolling):
+    """Run all stages on one encoding of the source.
+
+    Args:
+        model: a ``gmlm_transformer``.
+        src_tokens, src_lengths: the source.
+        tokens: int64 (B, T), corrupted target.
+        plan: what to compute.
+
+    Returns:
+        :class:`Unrolled`.
+    """
+    result = Unrolled()
+    memory = model.encode(src_tokens, src_lengths)
+    real = plan.target.ne(model.vocabulary.pad)
+    result.length = model.length_loss(memory, length_target(real), plan.label_smoothing)
+    weight = model.decoder.output_projection.weight
+    for stage in range(plan.stages):
+        states = model.decoder(tokens, memory).states
+        if model.cfg.freeze_decoder:
+            states = states.detach()
+        token_weight = plan.weights if stage == 0 else plan.later_weights
+        hidden, index = gather(states, token_weight > 0)
+        gold = plan.target.reshape(-1)[index]
+        result.stages.append(
+            cross_entropy(
+                hidden,
+                weight.detach() if model.cfg.freeze_decoder else weight,
+                gold,
+                token_weight.reshape(-1)[index],
+                label_smoothing=plan.label_smoothing,
+                z_loss=plan.z_loss,
+            )
+        )
+        result.counts.append((token_weight > 0).sum())
+        if stage + 1 == plan.stages and model.rejecter is None:
+            break
+        prediction, score = predict(states, plan.free, weight, model.banned)
+        if model.rejecter is not None:
+            result.rejecter.append(model.rejecter_loss(states, prediction, plan.target, plan.free))
+        # Gold padding, BOS and EOS stay: a prediction at a pad would become a real token (8.5.1).
+        draft = torch.where(plan.free, prediction, plan.target)
+        tokens = draft if plan.remask is None else plan.remask(tokens, draft, score, stage, states)
+    return result

@@ -1,0 +1,64 @@
+"""Options of the corruption, shared by the tasks."""
+
+from dataclasses import dataclass, field
+from typing import Any, Tuple
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+
+from fairseq_gmlm.masking import COUNTS, PRIORS, MaskPrior, Replacement
+
+
+@dataclass
+class CorruptionConfig(FairseqDataclass):
+    """Which positions of a target are hidden, and by what."""
+
+    mask_prior: ChoiceEnum(list(PRIORS)) = field(
+        default="uniform",
+        metadata={
+            "help": "uniform: the mask ratio is drawn per example from U[0, --mask-ratio); "
+            "fixed: it is --mask-ratio"
+        },
+    )
+    mask_ratio: float = field(
+        default=1.0, metadata={"help": "upper bound (uniform) or value (fixed) of the mask ratio"}
+    )
+    mask_count: ChoiceEnum(list(COUNTS)) = field(
+        default="exact",
+        metadata={
+            "help": "exact: the drawn ratio gives a count, at least one; iid: each token alone "
+            "with the drawn probability, possibly none"
+        },
+    )
+    keep_prob: float = field(
+        default=0.0,
+        metadata={
+            "help": "share of noised positions that keep their token; -1: drawn per example from "
+            "U[0, .5)"
+        },
+    )
+    random_prob: float = field(
+        default=0.0,
+        metadata={
+            "help": "share of noised positions that get a random token; -1: drawn per example "
+            "from U[0, .5); 1: no masks at all, matching --decode-start random"
+        },
+    )
+    mask_range: int = field(
+        default=0,
+        metadata={
+            "help": "number of per-position mask symbols, at least the longest target without BOS "
+            "and EOS; 0: one symbol for all (PaDIR's use_range_mask)"
+        },
+    )
+
+
+def corruption_of(cfg: Any) -> Tuple[MaskPrior, Replacement]:
+    """The pure objects that the options stand for.
+
+    Raises:
+        ValueError: a value out of range, with the option's name.
+    """
+    return (
+        MaskPrior(str(cfg.mask_prior), cfg.mask_ratio, str(cfg.mask_count)),
+        Replacement(cfg.keep_prob, cfg.random_prob),
+    )

@@ -1,0 +1,232 @@
+"""Translation with a generative masked language model."""
+
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional
+
+import torch
+from fairseq.data import LanguagePairDataset, PrependTokenDataset
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
+
+from fairseq_gmlm.counter_rng import CounterRNG
+from fairseq_gmlm.data.inference import SourceDataset
+from fairseq_gmlm.decoding.generator import GMLMGenerator
+from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.masking import Corruption, corrupt
+from fairseq_gmlm.models.initialization import initialize_from
+from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
+from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
+
+logger = logging.getLogger(__name__)
+
+_TRAIN, _VALID = 1, 2
+
+
+@dataclass
+class TranslationGMLMConfig(DecodingConfig, CorruptionConfig, TranslationConfig):
+    """fairseq's translation options, and this plugin's."""
+
+    init_from: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "checkpoint of an autoregressive transformer, cmlm_transformer or "
+            "gmlm_transformer to start from"
+        },
+    )
+    init_parts: str = field(
+        default="encoder,decoder,embeddings",
+        metadata={"help": "what --init-from takes: any of encoder, decoder, embeddings, length"},
+    )
+    source_bos: bool = field(
+        default=False,
+        metadata={"help": "sources begin with BOS, as in fairseq's own NAT models"},
+    )
+    train_dtype: ChoiceEnum(["float32", "bfloat16"]) = field(
+        default="float32",
+        metadata={
+            "help": "bfloat16: autocast in training and validation, on CPU and GPU (fairseq's "
+            "own --bf16 ends in an error on a CPU)"
+        },
+    )
+
+
+@register_task("translation_gmlm", dataclass=TranslationGMLMConfig)
+class TranslationGMLMTask(TranslationTask):
+    """Pairs with a corrupted target; decodes with :class:`GMLMGenerator`."""
+
+    cfg: TranslationGMLMConfig
+
+    def __init__(self, cfg: TranslationGMLMConfig, src_dict: Any, tgt_dict: Any) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        # Length of the plain dictionaries: autoregressive models (rerankers) know no masks.
+        self.plain_sizes = len(src_dict), len(tgt_dict)
+        for dictionary in (src_dict, tgt_dict):
+            add_symbols(dictionary, cfg.mask_range)
+        self.vocabulary = Vocabulary.of(tgt_dict, cfg.mask_range)
+        self.prior, self.replacement = corruption_of(cfg)
+        self.update = 0
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """Load a split; targets get BOS in front (and sources, if asked)."""
+        super().load_dataset(split, epoch, combine, **kwargs)
+        data = self.datasets[split]
+        if data.tgt is not None:
+            data.tgt = PrependTokenDataset(data.tgt, self.tgt_dict.bos())
+            data.tgt_sizes = data.tgt_sizes + 1
+        if self.cfg.source_bos:
+            data.src = PrependTokenDataset(data.src, self.src_dict.bos())
+            data.src_sizes = data.src_sizes + 1
+        # The task makes the decoder's input itself.
+        data.input_feeding = False
+        if data.tgt is not None:
+            import numpy as np
+
+            data.sizes = np.vstack((data.src_sizes, data.tgt_sizes)).T
+
+    def build_dataset_for_inference(
+        self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Optional[Any] = None
+    ) -> LanguagePairDataset:
+        """Sources typed by a user: special symbols made harmless, over-long ones cut with a word."""
+        if constraints is not None:
+            raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
+        longest = self.cfg.max_source_positions
+        source = SourceDataset(src_tokens, self.src_dict, longest, bos=self.cfg.source_bos)
+        return LanguagePairDataset(
+            source,
+            source.sizes,
+            self.source_dictionary,
+            tgt_dict=self.target_dictionary,
+            left_pad_source=self.cfg.left_pad_source,
+        )
+
+    # -- model and criterion -------------------------------------------------------------------
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """A GMLM model; or, from a checkpoint, an autoregressive one as a reranker.
+
+        Raises:
+            ValueError: training another model with this task.
+        """
+        name = str(getattr(cfg, "_name", None) or getattr(cfg, "arch", ""))
+        ours = name.startswith("gmlm_transformer")
+        if not ours and not from_checkpoint:
+            raise ValueError(
+                f"task translation_gmlm trains --arch gmlm_transformer, not {name}; for {name} use "
+                "--task translation_lev (NAT models) or --task translation (autoregressive ones)"
+            )
+        if not ours:
+            with self._plain_dictionaries():
+                return super(TranslationTask, self).build_model(cfg, from_checkpoint)
+        model = super().build_model(cfg, from_checkpoint)
+        if self.cfg.init_from and not from_checkpoint:
+            initialize_from(model, self.cfg.init_from, self.cfg.init_parts)
+        return model
+
+    @contextlib.contextmanager
+    def _plain_dictionaries(self) -> Iterator[None]:
+        """Dictionaries without the symbols that this task added."""
+        both = self.src_dict, self.tgt_dict
+        self.src_dict, self.tgt_dict = (
+            _truncated(d, size) for d, size in zip(both, self.plain_sizes)
+        )
+        try:
+            yield
+        finally:
+            self.src_dict, self.tgt_dict = both
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """The criterion ``gmlm_loss``.
+
+        Raises:
+            ValueError: another criterion.
+        """
+        name = str(getattr(cfg, "_name", None) or getattr(cfg, "criterion", ""))
+        if name != "gmlm_loss":
+            raise ValueError(
+                f"task translation_gmlm needs --criterion gmlm_loss, not {name}; "
+                "add: --criterion gmlm_loss"
+            )
+        try:
+            return super().build_criterion(cfg, from_checkpoint)
+        except TypeError:  # the official 0.12.2 has no second argument
+            return super().build_criterion(cfg)
+
+    def build_generator(
+        self,
+        models: List[Any],
+        args: Any,
+        seq_gen_cls: Optional[Any] = None,
+        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Optional[Any] = None,
+    ) -> GMLMGenerator:
+        """The generator; called alike by generate, interactive, ``--eval-bleu`` and the hub.
+
+        Raises:
+            ValueError: options that this decoder has no use for, or that contradict each other.
+        """
+        if prefix_allowed_tokens_fn is not None:
+            raise ValueError("prefix_allowed_tokens_fn is not supported by translation_gmlm")
+        if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
+            raise ValueError("--lm-path is not supported by translation_gmlm; leave it out")
+        return GMLMGenerator(models, DecodingOptions.of(self.cfg, args))
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def corrupt(self, sample: Dict[str, Any], stage: int, number: int) -> Corruption:
+        """Corrupt a batch; the noise depends on the seed, the update and each sentence's id.
+
+        So it is the same in any micro-batch, on any number of processes, and after resuming.
+        """
+        target = sample["target"]
+        vocabulary = self.vocabulary
+        real = target.ne(vocabulary.pad)
+        maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
+        rng = CounterRNG((stage, number, self.cfg.decode_seed), sample["id"].to(target.device))
+        return corrupt(
+            target,
+            maskable,
+            real,
+            self.prior,
+            self.replacement,
+            vocabulary.mask_ids.to(target.device),
+            vocabulary.ordinary.to(target.device),
+            rng,
+        )
+
+    def _autocast(self, sample: Dict[str, Any]):
+        dtype = torch.bfloat16 if str(self.cfg.train_dtype) == "bfloat16" else None
+        device = sample["target"].device.type
+        return torch.autocast(device, dtype=dtype, enabled=dtype is not None)
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        """One forward and backward pass over a corrupted batch."""
+        sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
+        with self._autocast(sample):
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(self, sample, model, criterion):
+        """Loss under noise that is the same at every validation; BLEU if asked for."""
+        sample["corruption"] = self.corrupt(sample, _VALID, 0)
+        with self._autocast(sample):
+            return super().valid_step(sample, model, criterion)
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """Hypotheses for a batch."""
+        with torch.no_grad():
+            return generator.generate(
+                models, sample, prefix_tokens=prefix_tokens, constraints=constraints
+            )
+
+
+def _truncated(dictionary: Any, size: int) -> Any:
+    """The first ``size`` symbols of a dictionary."""
+    plain = type(dictionary)()
+    plain.symbols, plain.count = dictionary.symbols[:size], dictionary.count[:size]
+    plain.indices = {symbol: i for i, symbol in enumerate(plain.symbols)}
+    return plain
