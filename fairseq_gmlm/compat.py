@@ -2,7 +2,7 @@
 
 import argparse
 import logging
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -14,12 +14,13 @@ except ImportError:
 logger = logging.getLogger(__name__)
 
 
-def _numpy_scalar_types() -> List[Any]:
+def _numpy_types() -> List[Any]:
     """Types that fairseq's meters leave in a checkpoint, under numpy 1 and 2."""
     import numpy as np
 
     core = getattr(np, "_core", None) or np.core
-    types: List[Any] = [core.multiarray.scalar, np.dtype, np.float32, np.float64, np.int64]
+    functions = [core.multiarray.scalar, core.multiarray._reconstruct]
+    types: List[Any] = [*functions, np.dtype, np.ndarray]
     # numpy >= 1.25 gives each dtype a class of its own, and pickles refer to it.
     dtypes = getattr(np, "dtypes", None)
     if dtypes is not None:
@@ -28,16 +29,35 @@ def _numpy_scalar_types() -> List[Any]:
     return types
 
 
+def _renamed_numpy_types() -> List[Any]:
+    """The same functions under the module name that the other major version of numpy writes."""
+    import numpy as np
+
+    core = getattr(np, "_core", None) or np.core
+    functions = (core.multiarray.scalar, core.multiarray._reconstruct)
+    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
+    return [(f, f"{module}.{f.__name__}") for f in functions for module in modules]
+
+
 def allow_checkpoint_types() -> None:
     """Let ``torch.load(weights_only=True)`` read fairseq's checkpoints.
 
-    torch >= 2.6 refuses them because they hold an ``argparse.Namespace`` and numpy scalars. Both
-    are plain data, so they are allow-listed; the check itself stays on, and a file with any other
-    class in it is still refused. torch < 2.4 has no such list and loads as it always did.
+    torch >= 2.6 refuses them because they hold an ``argparse.Namespace`` and numpy scalars and
+    arrays (meters). All are plain data, so they are allow-listed; the check itself stays on, and a
+    file with any other class in it is still refused. torch < 2.4 has no such list.
     """
     add = getattr(torch.serialization, "add_safe_globals", None)
-    if add is not None:
-        add([argparse.Namespace, *_numpy_scalar_types()])
+    if add is None:
+        return
+    add([argparse.Namespace, *_numpy_types()])
+    if torch_version() >= (2, 6):  # pairs of object and name are understood from here on
+        add(_renamed_numpy_types())
+
+
+def torch_version() -> Tuple[int, int]:
+    """(major, minor)."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 def option(cfg: Any, name: str, default: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional
 
 import torch
-from fairseq.data import LanguagePairDataset, PrependTokenDataset
+from fairseq.data import LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.inference import SourceDataset
+from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
 from fairseq_gmlm.masking import Corruption, corrupt
@@ -75,19 +76,8 @@ class TranslationGMLMTask(TranslationTask):
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load a split; targets get BOS in front (and sources, if asked)."""
         super().load_dataset(split, epoch, combine, **kwargs)
-        data = self.datasets[split]
-        if data.tgt is not None:
-            data.tgt = PrependTokenDataset(data.tgt, self.tgt_dict.bos())
-            data.tgt_sizes = data.tgt_sizes + 1
-        if self.cfg.source_bos:
-            data.src = PrependTokenDataset(data.src, self.src_dict.bos())
-            data.src_sizes = data.src_sizes + 1
-        # The task makes the decoder's input itself.
-        data.input_feeding = False
-        if data.tgt is not None:
-            import numpy as np
-
-            data.sizes = np.vstack((data.src_sizes, data.tgt_sizes)).T
+        bos = self.src_dict.bos() if self.cfg.source_bos else None
+        self.datasets[split] = PairDataset.of(self.datasets[split], bos)
 
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Optional[Any] = None
@@ -97,13 +87,14 @@ class TranslationGMLMTask(TranslationTask):
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
         longest = self.cfg.max_source_positions
         source = SourceDataset(src_tokens, self.src_dict, longest, bos=self.cfg.source_bos)
-        return LanguagePairDataset(
+        pairs = LanguagePairDataset(
             source,
             source.sizes,
             self.source_dictionary,
             tgt_dict=self.target_dictionary,
             left_pad_source=self.cfg.left_pad_source,
         )
+        return PairDataset.of(pairs, source_bos=None)
 
     # -- model and criterion -------------------------------------------------------------------
 
