@@ -11,7 +11,11 @@ from typing import List, Optional, Tuple
 import torch
 from torch import BoolTensor, Tensor
 
-from fairseq_gmlm.theory.conditionals import conditional_tables, product_conditionals
+from fairseq_gmlm.theory.conditionals import (
+    ConditionalTable,
+    conditional_tables,
+    product_conditionals,
+)
 from fairseq_gmlm.theory.distributions import PairwiseField
 from fairseq_gmlm.theory.mask_laws import MaskLaw
 from fairseq_gmlm.theory.states import total_variation
@@ -44,22 +48,38 @@ def _block_matrix(model: PairwiseField, law: MaskLaw, product: bool) -> Tensor:
     space = model.space
     space.require_enumerable(MAX_MATRIX_STATES)
     q = model.probabilities()
-    mask_table = law.table(len(q))
-    matrix = torch.zeros(len(q) * len(q)).double()
-    for table in conditional_tables(space, law):
+    tables = conditional_tables(space, law)
+    rows = []
+    for table in tables:
         weights = table.joint_weights(law, q)
         inside = weights / weights.sum(1, keepdim=True).clamp_min(1e-300)
         if product:
             inside = product_conditionals(inside, table.size, space.alphabet_size)
+        rows.append(inside)
+    return block_matrix(law, space.num_states, tables, rows)
+
+
+def block_matrix(
+    law: MaskLaw, num_states: int, tables: List[ConditionalTable], rows: List[Tensor]
+) -> Tensor:
+    """The kernel "draw K given the state, then x_K from the row of (K, x_-K)", ``(S, S)``.
+
+    Args:
+        tables: as ``conditional_tables`` gives them.
+        rows: for each table, the laws ``(R, A ** k)`` of the new filling.
+    """
+    mask_table = law.table(num_states)
+    matrix = torch.zeros(num_states * num_states).double()
+    for table, inside in zip(tables, rows):
         chosen = mask_table[table.states, table.block[:, None]]  # p(K | from)
         step = max(1, 2**22 // table.states.shape[1] ** 2)
         for start in range(0, len(inside), step):
             cut = slice(start, start + step)
             states = table.states[cut]
-            places = states[:, :, None] * len(q) + states[:, None, :]
+            places = states[:, :, None] * num_states + states[:, None, :]
             moves = chosen[cut][:, :, None] * inside[cut][:, None, :]
             matrix.index_add_(0, places.flatten(), moves.flatten())
-    return matrix.reshape(len(q), len(q))
+    return matrix.reshape(num_states, num_states)
 
 
 def synchronous_matrix(model: PairwiseField) -> Tensor:
