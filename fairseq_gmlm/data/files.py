@@ -30,7 +30,9 @@ def atomic_write(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
             # Without this a power cut can leave the new name with no content behind it.
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
