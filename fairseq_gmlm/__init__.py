@@ -15,8 +15,8 @@ __all__ = ["__version__", "register"]
 def register() -> None:
     """Register everything with fairseq."""
     from fairseq_gmlm.criterions import gmlm_loss  # noqa: F401
-    from fairseq_gmlm.models import gmlm_transformer  # noqa: F401
-    from fairseq_gmlm.tasks import translation_gmlm  # noqa: F401
+    from fairseq_gmlm.models import gmlm_lm, gmlm_transformer  # noqa: F401
+    from fairseq_gmlm.tasks import language_modeling_gmlm, translation_gmlm  # noqa: F401
 
 
 allow_checkpoint_types()

@@ -14,7 +14,7 @@ from fairseq_gmlm.counter_rng import CounterRNG
 # Streams of the counter generator, one for each independent draw.
 _RATIO, _PICK, _KIND, _RANDOM_ID, _KEEP, _RANDOM = range(1, 7)
 
-PRIORS = ("uniform", "fixed")
+PRIORS = ("uniform", "fixed", "number")
 COUNTS = ("exact", "iid")
 DRAWN = -1.0  # stands for "drawn per example" where an option is a probability
 
@@ -26,15 +26,18 @@ class MaskPrior:
     Attributes:
         kind: ``uniform``: the ratio is drawn from U[0, ratio) per sequence (PaDIR's density
             ``None``, u-PMLM's prior when ratio is 1). ``fixed``: the ratio is ``ratio``.
+            ``number``: ``number`` positions whatever the length (k-MPLE, spec 1.1).
         ratio: upper bound (uniform) or value (fixed), in (0, 1].
         count: ``exact``: uniform over 1..max(1, round(n * ratio)) positions (uniform), or
             max(1, round(n * ratio)) (fixed). ``iid``: each position alone with the drawn ratio,
             so that 0..n can be noised.
+        number: how many, for the kind ``number``; at least 1.
     """
 
     kind: str = "uniform"
     ratio: float = 1.0
     count: str = "exact"
+    number: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in PRIORS:
@@ -43,6 +46,8 @@ class MaskPrior:
             raise ValueError(f"mask count must be one of {COUNTS}, not {self.count!r}")
         if not 0.0 < self.ratio <= 1.0:
             raise ValueError(f"mask ratio must be in (0, 1], not {self.ratio}")
+        if self.number < 1:
+            raise ValueError(f"mask number must be at least 1, not {self.number}")
 
 
 @dataclass(frozen=True)
@@ -101,13 +106,15 @@ def pick_positions(maskable: Tensor, prior: MaskPrior, rng: CounterRNG, place: T
     total = maskable.sum(1)
     ratio_draw = rng.per_row(_RATIO)
     score = rng.per_position(_PICK, place)
-    if prior.count == "iid":
+    if prior.count == "iid" and prior.kind != "number":
         ratio = ratio_draw * prior.ratio if prior.kind == "uniform" else prior.ratio
         bound = ratio[:, None] if isinstance(ratio, Tensor) else ratio
         return maskable & (score < bound)
     # float32 products such as 10 * .15 fall just short of a half; the nudge keeps round() honest.
     most = (total * prior.ratio + 1e-4).round().clamp(min=1).minimum(total)
-    if prior.kind == "uniform":
+    if prior.kind == "number":
+        count = total.clamp(max=prior.number)
+    elif prior.kind == "uniform":
         count = (1 + (ratio_draw * most).floor()).minimum(most)
     else:
         count = most
@@ -116,6 +123,30 @@ def pick_positions(maskable: Tensor, prior: MaskPrior, rng: CounterRNG, place: T
         1, order, torch.arange(order.size(1), device=order.device).expand_as(order)
     )
     return maskable & (rank < count[:, None])
+
+
+def pick_words(
+    maskable: Tensor, begins: Tensor, prior: MaskPrior, rng: CounterRNG, place: Tensor
+) -> Tensor:
+    """Whole-word masking: as :func:`pick_positions`, but words are picked, with all their tokens.
+
+    Args:
+        maskable: bool (B, T), positions that may be noised.
+        begins: bool (B, T), where a word begins; a first maskable position always begins one.
+        prior: how many *words*: ratios and numbers count words.
+        rng: keyed by the rows of ``maskable``.
+        place: int64 (B, T), see :func:`columns`.
+
+    Returns:
+        bool (B, T), a subset of ``maskable``.
+    """
+    before = torch.zeros_like(maskable)
+    before[:, 1:] = maskable[:, :-1]
+    begins = maskable & (begins | ~before)
+    picked = pick_positions(begins, prior, rng, place)
+    word = columns(begins)
+    chosen = torch.zeros_like(word).scatter_add_(1, word, picked.long())
+    return maskable & chosen.gather(1, word).bool()
 
 
 def corrupt(

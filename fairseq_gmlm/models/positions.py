@@ -94,3 +94,22 @@ class RelativeBias(nn.Module):
         place = torch.arange(length, device=self.weight.device)
         bucket = relative_bucket(place[None] - place[:, None], self.buckets, self.max_distance)
         return self.weight[bucket].permute(2, 0, 1)[None]
+
+
+class ClippedDistances(nn.Module):
+    """u-PMLM-R's positions: a fixed sinusoid row per clipped distance (spec 7.2).
+
+    One table for all heads and layers; a row for each of -clip .. clip. Nothing is trained, so any
+    length can be read, also one longer than those seen in training.
+    """
+
+    def __init__(self, width: int, clip: int = 127) -> None:
+        super().__init__()
+        self.clip = clip
+        self.register_buffer("table", sinusoid_table(2 * clip + 1, width), persistent=False)
+
+    def forward(self, length: int) -> Tensor:
+        """Row of (query i, key j): distance j - i, (length, length, width)."""
+        place = torch.arange(length, device=self.table.device)
+        distance = (place[None] - place[:, None]).clamp(-self.clip, self.clip)
+        return self.table[distance + self.clip]

@@ -16,8 +16,11 @@ class CorruptionConfig(FairseqDataclass):
         default="uniform",
         metadata={
             "help": "uniform: the mask ratio is drawn per example from U[0, --mask-ratio); "
-            "fixed: it is --mask-ratio"
+            "fixed: it is --mask-ratio; number: --mask-number tokens of every example"
         },
+    )
+    mask_number: int = field(
+        default=1, metadata={"help": "tokens masked in each example with --mask-prior number"}
     )
     mask_ratio: float = field(
         default=1.0, metadata={"help": "upper bound (uniform) or value (fixed) of the mask ratio"}
@@ -59,6 +62,6 @@ def corruption_of(cfg: Any) -> Tuple[MaskPrior, Replacement]:
         ValueError: a value out of range, with the option's name.
     """
     return (
-        MaskPrior(str(cfg.mask_prior), cfg.mask_ratio, str(cfg.mask_count)),
+        MaskPrior(str(cfg.mask_prior), cfg.mask_ratio, str(cfg.mask_count), cfg.mask_number),
         Replacement(cfg.keep_prob, cfg.random_prob),
     )
