@@ -1,8 +1,9 @@
 """Byte-pair encoding by subword-nmt: learning codes from word counts, applying them."""
 
+import io
 from collections import Counter
 from pathlib import Path
-from typing import IO, List
+from typing import List
 
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
@@ -13,6 +14,8 @@ from fairseq_gmlm.errors import UserError
 
 SEPARATOR = "@@"
 HEADER = "#version: 0.2\n"
+# subword-nmt cannot read codes without a merge; no word holds the separator, so this one is idle.
+NO_MERGE = "@ @</w>\n"
 
 
 def learn_codes(words: "Counter[str]", merges: int, path: Path) -> None:
@@ -20,13 +23,14 @@ def learn_codes(words: "Counter[str]", merges: int, path: Path) -> None:
 
     Memory grows with the number of distinct words, not with the corpus.
     """
+    learned = io.StringIO()
+    if any(len(word) > 1 for word in words):
+        # Sorted, so that ties do not depend on the order of the corpus.
+        lines = (f"{word} {words[word]}" for word in sorted(words))
+        learn_bpe(lines, learned, merges, is_dict=True)
+    text = learned.getvalue()
     with atomic_write(path) as stream:
-        if any(len(word) > 1 for word in words):
-            # Sorted, so that ties do not depend on the order of the corpus.
-            lines = (f"{word} {words[word]}" for word in sorted(words))
-            learn_bpe(lines, stream, merges, is_dict=True)
-        else:
-            stream.write(HEADER)
+        stream.write(text if text.count("\n") > 1 else HEADER + NO_MERGE)
 
 
 def check_codes(path: Path) -> None:
@@ -54,15 +58,8 @@ class Segmenter:
 
     def __init__(self, path: Path) -> None:
         with path.open(encoding="utf-8", newline="\n") as stream:
-            self._bpe = _read(stream)
+            self._bpe = BPE(stream, separator=SEPARATOR)
 
     def __call__(self, words: List[str]) -> List[str]:
         """Subwords of one line, none of which reads like a symbol of the dictionary."""
         return guard_symbols(self._bpe.segment_tokens(words))
-
-
-def _read(stream: IO[str]) -> BPE:
-    bpe = BPE(stream, separator=SEPARATOR)
-    # A codes file with a header and no merges reads as one empty merge.
-    bpe.bpe_codes.pop(("",), None)
-    return bpe
