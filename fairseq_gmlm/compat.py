@@ -2,7 +2,7 @@
 
 import argparse
 import logging
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 
@@ -84,3 +84,12 @@ def autocast_dtype(device_type: str) -> Optional[torch.dtype]:
     if device_type == "cpu":
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
     return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+
+
+def before_loading(module: torch.nn.Module, check: Callable[[torch.nn.Module, Any], None]) -> None:
+    """Call ``check(module, state)`` before weights are loaded into ``module``; it may raise."""
+    register = getattr(module, "register_load_state_dict_pre_hook", None)
+    if register is not None:  # public since torch 2.5
+        register(lambda own, state, *_: check(own, state))
+        return
+    module._register_load_state_dict_pre_hook(lambda state, *_: check(module, state))

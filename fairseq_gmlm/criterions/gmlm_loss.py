@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -10,6 +10,8 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor
 
 from fairseq_gmlm.compat import metrics
+from fairseq_gmlm.decoding.rejecters import build_rejecter
+from fairseq_gmlm.decoding.remasking import REMASKING, Remasking
 from fairseq_gmlm.masking import LOSS_WEIGHTS, loss_weights
 from fairseq_gmlm.models.unrolling import Unrolled, Unrolling
 
@@ -26,6 +28,14 @@ class GMLMLossConfig(FairseqDataclass):
     num_train_stages: int = field(
         default=1,
         metadata={"help": "decoder passes per update; the model's own argmax feeds the next one"},
+    )
+    stage_remasking: ChoiceEnum(["none", *REMASKING]) = field(
+        default="none",
+        metadata={
+            "help": "between training stages, take back what the task's --rejecter and "
+            "--remask-stutter reject (schedules count --num-train-stages passes) and put this in "
+            "its place; none: the whole prediction goes on"
+        },
     )
     loss_weights: ChoiceEnum(list(LOSS_WEIGHTS)) = field(
         default="masked",
@@ -56,7 +66,8 @@ class GMLMLoss(FairseqCriterion):
     """Sums over weighted tokens with their count as ``sample_size``.
 
     So one token counts the same whatever the micro-batch, the number of processes and
-    ``--update-freq``. Validation uses one stage, so that losses compare between runs.
+    ``--update-freq``. ``loss`` is over all stages, in validation too; ``word_nll`` (first stage),
+    ``word_nll_2``, ... and the accuracies compare between runs with other numbers of stages.
     """
 
     def __init__(self, cfg: GMLMLossConfig, task: Any) -> None:
@@ -68,9 +79,10 @@ class GMLMLoss(FairseqCriterion):
         if not hasattr(task, "corrupt"):
             raise ValueError(
                 f"gmlm_loss cannot be used with task {type(task).__name__}; "
-                "add: --task translation_gmlm"
+                "add: --task translation_gmlm, or language_modeling_gmlm"
             )
         self.cfg = cfg
+        self.remasking = stage_remasking(cfg, task)
 
     def plan(self, sample: Dict[str, Any]) -> Tuple[Unrolling, Tensor]:
         """What the model shall compute, and the denominator of the loss (scalar tensor)."""
@@ -94,6 +106,7 @@ class GMLMLoss(FairseqCriterion):
             stages=stages,
             label_smoothing=cfg.label_smoothing,
             z_loss=cfg.z_loss,
+            remasking=self.remasking,
         )
         return plan, size
 
@@ -112,8 +125,9 @@ class GMLMLoss(FairseqCriterion):
             plan=plan,
         )
         words = sum(stage.loss for stage in out.stages)
-        length = out.length.loss
-        loss = words + self.cfg.length_loss_weight * length
+        loss = words
+        if out.length is not None:  # language models predict no length
+            loss = loss + self.cfg.length_loss_weight * out.length.loss
         if out.rejecter:
             loss = loss + self.cfg.rejecter_loss_weight * sum(r.loss for r in out.rejecter)
         # A batch in which nothing is masked has loss 0 and size 0; fairseq divides by the total.
@@ -121,14 +135,15 @@ class GMLMLoss(FairseqCriterion):
             "loss": loss.detach(),
             "word_loss": words.detach(),
             "nll_loss": sum(stage.nll for stage in out.stages),
-            "length_loss": length.detach(),
-            "length_correct": out.length.correct,
             "masked": sample["corruption"].masked.sum(),
             "maskable": plan.free.sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample["target"].size(0),
             "sample_size": size,
         }
+        if out.length is not None:
+            logs["length_loss"] = out.length.loss.detach()
+            logs["length_correct"] = out.length.correct
         for i, (stage, count) in enumerate(zip(out.stages, out.counts), 1):
             logs[f"nll_{i}"], logs[f"correct_{i}"], logs[f"count_{i}"] = (
                 stage.nll,
@@ -153,7 +168,7 @@ class GMLMLoss(FairseqCriterion):
         metrics.log_scalar("loss", total("loss") / denominator * bits, size, round=3)
         metrics.log_scalar("nll_loss", total("nll_loss") / denominator * bits, size, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
-        if sentences:
+        if sentences and any("length_loss" in log for log in logging_outputs):
             metrics.log_scalar(
                 "length_loss", total("length_loss") / sentences * bits, sentences, round=3
             )
@@ -191,3 +206,27 @@ class GMLMLoss(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Every entry is a sum over the batch."""
         return True
+
+
+def stage_remasking(cfg: GMLMLossConfig, task: Any) -> Optional[Remasking]:
+    """What happens between stages, from the criterion's and the task's options.
+
+    Raises:
+        ValueError: ``--stage-remasking`` without a second stage, or without anything to reject.
+    """
+    if str(cfg.stage_remasking) == "none":
+        return None
+    if cfg.num_train_stages < 2:
+        raise ValueError(
+            f"--stage-remasking {cfg.stage_remasking} needs --num-train-stages 2 or more"
+        )
+    if not hasattr(task.cfg, "rejecter"):
+        raise ValueError(
+            f"--stage-remasking is for --task translation_gmlm, not {type(task).__name__}; drop it"
+        )
+    if str(task.cfg.rejecter) == "passthrough" and not task.cfg.remask_stutter:
+        raise ValueError(
+            f"--stage-remasking {cfg.stage_remasking} has nothing to replace; add --rejecter (other "
+            "than passthrough) or --remask-stutter"
+        )
+    return Remasking(build_rejecter(task.cfg), str(cfg.stage_remasking), task.cfg.remask_stutter)

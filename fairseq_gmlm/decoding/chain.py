@@ -71,6 +71,7 @@ def run_chain(
     passes: int,
     candidates: int = 1,
     early_stop: bool = True,
+    may_settle: Optional[Tensor] = None,
     keep_history: bool = False,
     before_pass: Optional[BeforePass] = None,
 ) -> ChainResult:
@@ -87,6 +88,7 @@ def run_chain(
         passes: most decoder runs, at least 1.
         candidates: rows per sentence.
         early_stop: stop rows that have settled.
+        may_settle: bool (R,), rows that can settle (default: all): a row that samples cannot.
         keep_history: record every pass.
         before_pass: user's hook, may change the state before a pass.
 
@@ -103,7 +105,7 @@ def run_chain(
             state = before_pass(state, step)
         where = strategy.where(state)
         prediction = conditional(state, where, step)
-        state = replace(state, shown=state.tokens)
+        before, state = state, replace(state, shown=state.tokens)
         after = strategy.update(state, prediction, step, passes)
         taken[state.rows] += 1
         if keep_history:
@@ -115,7 +117,9 @@ def run_chain(
             state = after
             continue
         now = strategy.finished(state, after)
-        state = _freeze(state, after, settled)
+        if may_settle is not None:
+            now = now & may_settle[state.rows]
+        state = _freeze(before, after, settled)
         settled = settled | now
         if step + 1 == passes:
             break
@@ -142,6 +146,8 @@ def _freeze(before: ChainState, after: ChainState, settled: Tensor) -> ChainStat
     for name in ("tokens", "shown", "draft", "scores", "pending"):
         value = torch.where(settled[:, None], getattr(before, name), getattr(after, name))
         setattr(after, name, value)
+    if after.total is not None and before.total is not None:
+        after.total = torch.where(settled[:, None, None], before.total, after.total)
     return after
 
 
@@ -152,4 +158,8 @@ def _merge(full: ChainState, part: ChainState) -> ChainState:
     for name in ("shown", "draft", "scores"):
         value = getattr(full, name).index_copy(0, part.rows, getattr(part, name))
         setattr(full, name, value)
+    if (
+        part.total is not None
+    ):  # the full batch has one too, from the pass that all rows took part in
+        full.total = full.total.index_copy(0, part.rows, part.total)
     return full

@@ -1,7 +1,7 @@
 """Choosing a token at each position: the best one, or a sample."""
 
 from dataclasses import dataclass
-from typing import Tuple
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -39,9 +39,12 @@ class Choice:
         """No randomness."""
         return self.temperature < GREEDY_BELOW
 
-    def filtered(self, logits: Tensor) -> Tensor:
-        """Logits of the sampling distribution, (N, V)."""
-        logits = logits / self.temperature
+    def filtered(self, logits: Tensor, temperature: Optional[Tensor] = None) -> Tensor:
+        """Logits of the sampling distribution, (N, V); ``temperature`` (N,) replaces the run's."""
+        if temperature is None:
+            logits = logits / self.temperature
+        else:
+            logits = logits / temperature.clamp(min=GREEDY_BELOW)[:, None]
         if self.top_k > 0:
             floor = logits.topk(min(self.top_k, logits.size(-1)), -1).values[:, -1:]
             logits = logits.masked_fill(logits < floor, -torch.inf)
@@ -53,12 +56,16 @@ class Choice:
             logits = logits.masked_fill(cut.scatter(-1, index, cut), -torch.inf)
         return logits
 
-    def pick(self, logits: Tensor, uniform: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def pick(
+        self, logits: Tensor, uniform: Tensor, temperature: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Tensor, Tensor]:
         """Choose.
 
         Args:
             logits: float32 (N, V); forbidden tokens at -inf.
             uniform: float (N,), draws in [0, 1); not read if greedy.
+            temperature: float (N,), one for each position in place of the run's; below 1e-4 the
+                best token is taken there.
 
         Returns:
             tokens (N,), their log-probabilities (N,), log-probabilities of the best tokens (N,).
@@ -66,9 +73,19 @@ class Choice:
         best, token = logits.max(-1)
         log_z = logits.logsumexp(-1)
         top = best - log_z
-        if self.greedy:
+        if self.greedy and temperature is None:
             return token, top, top
-        filtered = self.filtered(logits)
+        sampled, scores = self._sample(logits, log_z, uniform, temperature)
+        if temperature is None:
+            return sampled, scores, top
+        sure = temperature < GREEDY_BELOW
+        return torch.where(sure, token, sampled), torch.where(sure, top, scores), top
+
+    def _sample(
+        self, logits: Tensor, log_z: Tensor, uniform: Tensor, temperature: Optional[Tensor]
+    ) -> Tuple[Tensor, Tensor]:
+        """Tokens (N,) by inverting the cumulative distribution, and their log-probabilities."""
+        filtered = self.filtered(logits, temperature)
         mass = filtered.softmax(-1).cumsum(-1)
         # Scaled by the total, which rounding leaves a little off 1.
         token = torch.searchsorted(
@@ -81,4 +98,4 @@ class Choice:
         scores = (filtered.log_softmax(-1) if self.rescale else logits - log_z[:, None]).gather(
             -1, token
         )
-        return token.squeeze(-1), scores.squeeze(-1), top
+        return token.squeeze(-1), scores.squeeze(-1)

@@ -1,16 +1,21 @@
 """The model as the chain sees it: p(token | draft, source) for every candidate of every sentence."""
 
+import copy
 import math
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
+from fairseq_gmlm.decoding.attention import AttentionRecorder, decode_recorded
 from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.state import ChainState, Prediction
 from fairseq_gmlm.models.memory import Memory
 
 _SAMPLING_STREAM = 1 << 20  # one stream per pass, apart from those of starts
+
+# (logits (R, n, V), state, columns (R, n), step) -> logits; may write in place
+LogitHook = Callable[[Tensor, ChainState, Tensor, int], Tensor]
 
 
 class ModelConditional:
@@ -22,7 +27,11 @@ class ModelConditional:
         choice: greedy or sampling.
         banned: ids that can never be chosen.
         padded: rows differ in length.
-        keep_states: predictions carry the (first) model's decoder states.
+        needs_approval: predictions carry the mean verdict of the models' rejecter heads.
+        needs_logits: predictions carry their logits.
+        temperature: float (B,), one for each sentence in place of the run's.
+        logit_hook: user's constraint on logits; what is banned stays banned after it.
+        recorder: where attention maps go (those of the first model).
     """
 
     def __init__(
@@ -32,47 +41,81 @@ class ModelConditional:
         choice: Choice,
         banned: Tensor,
         padded: bool,
-        keep_states: bool = False,
+        needs_approval: bool = False,
+        needs_logits: bool = False,
+        temperature: Optional[Tensor] = None,
+        logit_hook: Optional[LogitHook] = None,
+        recorder: Optional[AttentionRecorder] = None,
     ) -> None:
         self.models, self.memories, self.choice = models, memories, choice
-        self.banned, self.padded, self.keep_states = banned, padded, keep_states
+        self.banned, self.padded = banned, padded
+        self.needs_approval, self.needs_logits = needs_approval, needs_logits
+        self.temperature, self.logit_hook, self.recorder = temperature, logit_hook, recorder
 
     def select(self, sentences: Tensor) -> "ModelConditional":
         """The same for a part of the sentences."""
-        memories = [memory.select(sentences) for memory in self.memories]
-        return ModelConditional(
-            self.models, memories, self.choice, self.banned, self.padded, self.keep_states
-        )
+        part = copy.copy(self)
+        part.memories = [memory.select(sentences) for memory in self.memories]
+        if self.temperature is not None:
+            part.temperature = self.temperature[sentences]
+        return part
 
     def _logits(self, hidden: List[Tensor]) -> Tensor:
-        """float32 (N, V) from each model's (N, d); forbidden ids at -inf."""
+        """float32 (N, V) from each model's (N, d)."""
         parts = [model.logits(h).float() for model, h in zip(self.models, hidden)]
         if len(parts) > 1:
             log_probs = torch.stack([part.log_softmax(-1) for part in parts])
             parts = [log_probs.logsumexp(0) - math.log(len(parts))]
-        if self.banned.numel():
-            parts[0].index_fill_(-1, self.banned, -torch.inf)
         return parts[0]
+
+    def _hooked(self, logits: Tensor, state: ChainState, index: Optional[Tensor], step: int):
+        """Logits (N, V) after the user's hook."""
+        if index is None:
+            columns = torch.arange(state.tokens.size(1), device=logits.device)
+            index = columns.expand_as(state.tokens)
+        shaped = logits.view(*index.shape, -1)
+        return self.logit_hook(shaped, state, index, step).reshape_as(logits)
+
+    def _states(self, state: ChainState, step: int) -> List[Tensor]:
+        """Each model's decoder states (R, T, d)."""
+        recorded = self.recorder is not None and self.recorder.wants(step)
+        return [
+            decode_recorded(model, state.tokens, memory, self.padded, state.rows, self.recorder)
+            if recorded and number == 0
+            else model.decode(state.tokens, memory, self.padded).states
+            for number, (model, memory) in enumerate(zip(self.models, self.memories))
+        ]
 
     def __call__(self, state: ChainState, where: Tensor, step: int) -> Prediction:
         """One decoder pass; logits only at the positions of ``where``."""
-        states = [
-            model.decode(state.tokens, memory, self.padded).states
-            for model, memory in zip(self.models, self.memories)
-        ]
+        states = self._states(state, step)
         index = positions_read(where)
         if index is None:
             hidden = [s.flatten(0, 1) for s in states]
         else:
             hidden = [s.gather(1, index[..., None].expand(-1, -1, s.size(-1))) for s in states]
             hidden = [h.flatten(0, 1) for h in hidden]
-        uniform = state.scores.new_empty(0)
-        if not self.choice.greedy:
+        uniform, temperature = state.scores.new_empty(0), None
+        if self.temperature is not None:
+            each = state.tokens.size(0) // self.temperature.size(0)
+            each *= where.size(1) if index is None else index.size(1)
+            temperature = self.temperature.repeat_interleave(each)
+        if temperature is not None or not self.choice.greedy:
             uniform = state.rng.per_position(_SAMPLING_STREAM + step, state.place)
             uniform = (uniform if index is None else uniform.gather(1, index)).flatten()
-        values = self.choice.pick(self._logits(hidden), uniform)
+        logits = self._logits(hidden)
+        if self.logit_hook is not None:
+            logits = self._hooked(logits, state, index, step)
+        if self.banned.numel():
+            logits.index_fill_(-1, self.banned, -torch.inf)
+        values = self.choice.pick(logits, uniform, temperature)
         tokens, scores, best = (spread(v, index, where) for v in values)
-        return Prediction(tokens, scores, best, states[0] if self.keep_states else None)
+        approval = None
+        if self.needs_approval:
+            verdicts = [model.approval(s) for model, s in zip(self.models, states)]
+            approval = torch.stack(verdicts).mean(0)
+        summand = spread_rows(logits, index, where) if self.needs_logits else None
+        return Prediction(tokens, scores, best, approval, summand)
 
 
 def positions_read(where: Tensor) -> Optional[Tensor]:
@@ -95,3 +138,13 @@ def spread(values: Tensor, index: Optional[Tensor], like: Tensor) -> Tensor:
         return values.view_as(like)
     full = torch.zeros(like.shape, dtype=values.dtype, device=values.device)
     return full.scatter_(1, index, values.view(index.shape))
+
+
+def spread_rows(values: Tensor, index: Optional[Tensor], like: Tensor) -> Tensor:
+    """Rows (R * n, V) back to their columns, (R, T, V); zero where nothing was read."""
+    width = values.size(-1)
+    if index is None:
+        return values.view(*like.shape, width)
+    full = values.new_zeros(*like.shape, width)
+    place = index[..., None].expand(-1, -1, width)
+    return full.scatter_(1, place, values.view(*index.shape, width))

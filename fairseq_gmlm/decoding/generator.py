@@ -1,20 +1,37 @@
 """The one generator: encoder once, length candidates, chain, best candidate."""
 
 import logging
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from fairseq_gmlm.counter_rng import row_keys
+from fairseq_gmlm.decoding.attention import AttentionRecorder, hypothesis_attention
 from fairseq_gmlm.decoding.candidates import candidate_lengths, start_chain
-from fairseq_gmlm.decoding.chain import ChainResult, run_chain
-from fairseq_gmlm.decoding.conditional import ModelConditional
-from fairseq_gmlm.decoding.hypotheses import Counters, candidate_scores, hypothesis
+from fairseq_gmlm.decoding.chain import BeforePass, ChainResult, run_chain
+from fairseq_gmlm.decoding.choice import GREEDY_BELOW
+from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
+from fairseq_gmlm.decoding.hypotheses import Counters, candidate_scores, hypothesis, kept
 from fairseq_gmlm.decoding.options import DecodingOptions
+from fairseq_gmlm.decoding.reranking import check_reranker, rerank
 from fairseq_gmlm.decoding.strategies import build_strategy
 
 logger = logging.getLogger(__name__)
+
+
+class Source(NamedTuple):
+    """Sources of a batch.
+
+    Attributes:
+        tokens, lengths: fairseq's ``src_tokens`` int64 (B, S) and ``src_lengths``.
+        real: bool (B, S), no padding; words: bool (B, S), neither BOS nor EOS besides.
+    """
+
+    tokens: Tensor
+    lengths: Optional[Tensor]
+    real: Tensor
+    words: Tensor
 
 
 class GMLMGenerator:
@@ -28,6 +45,11 @@ class GMLMGenerator:
         counters: sums over everything generated so far.
         symbols_to_strip_from_output: ids that fairseq leaves out when it prints.
         before_pass: optional hook ``(state, step) -> state``, called before every pass.
+        logit_hook: optional hook ``(logits, state, columns, step) -> logits`` on the float logits
+            (R, n, V) of the canvas positions ``columns`` (R, n); what can never be predicted stays
+            so.
+        export_attention: add ``self_attention``, ``cross_attention`` and ``attention`` of the pass
+            that ``--attention-pass`` names to each hypothesis (slower).
     """
 
     def __init__(self, models: Sequence[Any], options: DecodingOptions) -> None:
@@ -44,14 +66,24 @@ class GMLMGenerator:
                     f"{type(model).__name__} is not a GMLM model; decode it with its own --task, "
                     "or import a cmlm_transformer first: fairseq-gmlm import-cmlm"
                 )
+        check_ensemble(models)
+        if self.reranker is not None:
+            check_reranker(self.reranker, models[0])
         self.models, self.options = models, options
         self.strategy = build_strategy(options.decode_strategy, options)
+        if self.strategy.needs_approval and any(model.rejecter is None for model in models):
+            raise ValueError(
+                "--rejecter learned needs models that were trained with --learned-rejecter; "
+                "choose another rejecter"
+            )
         vocabulary = models[0].vocabulary
         self.pad, self.eos = vocabulary.pad, vocabulary.eos
         self.symbols_to_strip_from_output = set(vocabulary.specials())
         self.allowed = vocabulary.unk if options.allow_unk else None
         self.counters = Counters()
-        self.before_pass = None
+        self.before_pass: Optional[BeforePass] = None
+        self.logit_hook: Optional[LogitHook] = None
+        self.export_attention = False
         if options.candidates > 1:
             logger.info(
                 f"{options.candidates} candidates a sentence: {options.length_beam} lengths x "
@@ -65,6 +97,7 @@ class GMLMGenerator:
         sample: Dict[str, Any],
         prefix_tokens: Optional[Tensor] = None,
         constraints: Optional[Tensor] = None,
+        temperature: Optional[Tensor] = None,
         **unused: Any,
     ) -> List[List[Dict[str, Any]]]:
         """Translate a batch.
@@ -74,6 +107,8 @@ class GMLMGenerator:
             sample: fairseq's batch; ``net_input.src_tokens`` int64 (B, S), and ``target`` if the
                 oracle's lengths are wanted.
             prefix_tokens, constraints: must be None.
+            temperature: float (B,), one for each sentence in place of the run's; below 1e-4 the
+                best tokens are taken.
 
         Returns:
             for each sentence up to ``nbest`` hypotheses, best first: ``tokens`` with BOS and EOS,
@@ -84,67 +119,110 @@ class GMLMGenerator:
             raise ValueError("--prefix-size is not supported by translation_gmlm; leave it at 0")
         if constraints is not None:
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
-        src_tokens = sample["net_input"]["src_tokens"]
-        src_lengths = sample["net_input"].get("src_lengths")
-        result, lengths = self._run(src_tokens, src_lengths, sample.get("target"))
-        return self._collect(result, lengths, src_tokens, src_lengths)
+        tokens = sample["net_input"]["src_tokens"]
+        if temperature is not None and temperature.shape != tokens.shape[:1]:
+            raise ValueError(
+                f"temperature must have one value for each of {tokens.size(0)} sentences, not "
+                f"shape {tuple(temperature.shape)}"
+            )
+        real = tokens.ne(self.pad)
+        words = real & tokens.ne(self.eos) & tokens.ne(self.models[0].vocabulary.bos)
+        source = Source(tokens, sample["net_input"].get("src_lengths"), real, words)
+        recorder = None
+        if self.options.alignment or self.export_attention:
+            recorder = AttentionRecorder(self.options.attention_pass)
+        result = self._run(source, sample.get("target"), temperature, recorder)
+        return self._collect(result, source, recorder)
 
-    def _run(self, src_tokens: Tensor, src_lengths: Optional[Tensor], target: Optional[Tensor]):
+    def _run(
+        self,
+        source: Source,
+        target: Optional[Tensor],
+        temperature: Optional[Tensor],
+        recorder: Optional[AttentionRecorder],
+    ) -> ChainResult:
+        """Chains of all candidates."""
         options, model = self.options, self.models[0]
-        memories = [m.encode(src_tokens, src_lengths) for m in self.models]
-        real = src_tokens.ne(self.pad)
-        words = real & src_tokens.ne(self.eos) & src_tokens.ne(model.vocabulary.bos)
-        lengths, _ = candidate_lengths(model, memories[0], options, target, ~words.any(1))
+        memories = [m.encode(source.tokens, source.lengths) for m in self.models]
+        lengths, _ = candidate_lengths(model, memories[0], options, target, ~source.words.any(1))
         state, padded = start_chain(
             model,
             lengths,
             self.strategy.start,
-            row_keys(src_tokens, words),
+            row_keys(source.tokens, source.words),
             options.decode_seed,
             self.pad,
         )
         banned = model.banned
         if self.allowed is not None:
             banned = banned[banned != self.allowed]
+        may_settle = None
+        if temperature is not None:
+            temperature = temperature.to(source.tokens.device, torch.float32)
+            may_settle = (temperature < GREEDY_BELOW).repeat_interleave(options.candidates)
         conditional = ModelConditional(
-            self.models, memories, options.choice, banned, padded, self.strategy.needs_states
+            self.models,
+            memories,
+            options.choice,
+            banned,
+            padded,
+            needs_approval=self.strategy.needs_approval,
+            needs_logits=self.strategy.needs_logits,
+            temperature=temperature,
+            logit_hook=self.logit_hook,
+            recorder=recorder,
         )
-        result = run_chain(
+        return run_chain(
             conditional,
             state,
             self.strategy,
             options.passes,
             candidates=options.candidates,
-            early_stop=options.early_stop and options.choice.greedy,
+            early_stop=options.early_stop and (may_settle is not None or options.choice.greedy),
+            may_settle=may_settle,
             keep_history=options.keep_history,
             before_pass=self.before_pass,
         )
-        return result, lengths
 
     def _collect(
-        self,
-        result: ChainResult,
-        lengths: Tensor,
-        src_tokens: Tensor,
-        src_lengths: Optional[Tensor],
+        self, result: ChainResult, source: Source, recorder: Optional[AttentionRecorder]
     ) -> List[List[Dict[str, Any]]]:
         """Rank the candidates of each sentence."""
-        count = lengths.size(1)
-        scores = candidate_scores(result, self.options.length_penalty).view(-1, count)
+        options, count = self.options, self.options.candidates
+        scores = candidate_scores(result, options.length_penalty, options.brevity_alpha)
+        scores = scores.view(-1, count)
         if self.reranker is not None:
-            from fairseq_gmlm.decoding.reranking import rerank
-
-            scores = rerank(self.reranker, src_tokens, src_lengths, result, count, self.models[0])
-        ranked = scores.topk(self.options.nbest, dim=1)
+            model = self.models[0]
+            scores = rerank(self.reranker, source.tokens, source.lengths, result, count, model)
+        ranked = scores.topk(options.nbest, dim=1)
         order, values = ranked.indices.tolist(), ranked.values.tolist()
         hypotheses = []
         for sentence, (places, best) in enumerate(zip(order, values)):
-            rows = [sentence * count + place for place in places]
-            hypotheses.append(
-                [
-                    hypothesis(result, row, score, self.options.keep_history)
-                    for row, score in zip(rows, best)
-                ]
-            )
+            found = []
+            for place, score in zip(places, best):
+                row = sentence * count + place
+                item = hypothesis(result, row, score, options.keep_history)
+                if recorder is not None:
+                    real, words = source.real[sentence], source.words[sentence]
+                    keep = kept(result, row)
+                    item.update(
+                        hypothesis_attention(recorder, row, keep, real, words, options.alignment)
+                    )
+                found.append(item)
+            hypotheses.append(found)
         self.counters.add(result, [h[0] for h in hypotheses], count)
         return hypotheses
+
+
+def check_ensemble(models: Sequence[Any]) -> None:
+    """All models must have been trained with the same dictionaries.
+
+    Raises:
+        ValueError: they were not.
+    """
+    for number, model in enumerate(models[1:], 2):
+        if not torch.equal(model.dictionary_keys, models[0].dictionary_keys):
+            raise ValueError(
+                f"model {number} of --path has other dictionaries than the first; an ensemble needs "
+                "models trained on one data-bin with one --mask-range"
+            )

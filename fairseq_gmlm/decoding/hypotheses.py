@@ -1,7 +1,7 @@
 """From the rows of a finished chain to fairseq's hypotheses, and the counters of a run."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch import Tensor
@@ -10,19 +10,34 @@ from fairseq_gmlm.decoding.chain import ChainResult
 from fairseq_gmlm.decoding.remasking import stutter
 
 
-def candidate_scores(result: ChainResult, length_penalty: float) -> Tensor:
-    """Sum of log-probabilities over kept positions / length ** penalty, float (R,).
+def candidate_scores(
+    result: ChainResult, length_penalty: float, brevity_alpha: Optional[float] = None
+) -> Tensor:
+    """Sum of log-probabilities over the n kept positions / n ** penalty, float (R,).
 
     BOS and EOS are given, not predicted, and do not count; an empty hypothesis scores 0.
+
+    Args:
+        result: finished chains.
+        length_penalty: exponent of n; 1 gives the mean.
+        brevity_alpha: divide by ((5 + n) / 6) ** alpha instead (spec 3.4).
     """
     kept = result.free & ~result.dropped
     total = (result.scores * kept).sum(1)
-    return total / kept.sum(1).clamp(min=1).to(total.dtype) ** length_penalty
+    count = kept.sum(1).to(total.dtype)
+    if brevity_alpha is not None:
+        return total / ((5 + count) / 6) ** brevity_alpha
+    return total / count.clamp(min=1) ** length_penalty
+
+
+def kept(result: ChainResult, row: int) -> Tensor:
+    """Canvas positions of one hypothesis, BOS first and EOS last, bool (T,)."""
+    return ~result.dropped[row] & _real(result, row)
 
 
 def hypothesis(result: ChainResult, row: int, score: float, history: bool) -> Dict[str, Any]:
     """What fairseq expects of one hypothesis, on the CPU."""
-    keep = ~result.dropped[row] & _real(result, row)
+    keep = kept(result, row)
     passes = int(result.passes[row])
     found: Dict[str, Any] = {
         "tokens": result.tokens[row][keep].cpu(),

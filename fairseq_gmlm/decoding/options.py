@@ -1,16 +1,17 @@
 """Decoding options: fairseq's own keep their meaning, new ones are fields of the task."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_gmlm.compat import option
 from fairseq_gmlm.decoding.choice import Choice
-from fairseq_gmlm.decoding.rejecters import REJECTERS
+from fairseq_gmlm.decoding.orders import ORDERS
+from fairseq_gmlm.decoding.rejecters import REJECTERS, build_rejecter
+from fairseq_gmlm.decoding.remasking import REMASKING
 from fairseq_gmlm.decoding.schedules import SCHEDULES
 from fairseq_gmlm.decoding.strategies import STRATEGIES
-from fairseq_gmlm.decoding.strategies.refine import REMASKING
 
 
 @dataclass
@@ -35,12 +36,28 @@ class DecodingConfig(FairseqDataclass):
         default="linear",
         metadata={"help": "mask-predict: share of positions masked again after each pass"},
     )
-    rejecter: ChoiceEnum(sorted(REJECTERS)) = field(
-        default="passthrough", metadata={"help": "refine: which predictions are taken back"}
+    rejecter: ChoiceEnum(list(REJECTERS)) = field(
+        default="passthrough",
+        metadata={
+            "help": "refine: which predictions are taken back: none; repeats of the left "
+            "neighbour; the least sure, by a linear schedule or always as many; or what the "
+            "model's own head finds wrong (--learned-rejecter)"
+        },
+    )
+    bottom_k: Optional[int] = field(
+        default=None, metadata={"help": "rejecter constant: number of tokens rejected"}
+    )
+    bottom_percent: Optional[float] = field(
+        default=None,
+        metadata={"help": "rejecter constant: per cent of a sentence's tokens, at least one"},
     )
     remasking: ChoiceEnum(list(REMASKING)) = field(
         default="previous",
-        metadata={"help": "refine: what stands at a rejected position in the next pass"},
+        metadata={
+            "help": "refine: what stands at a rejected position in the next pass: what stood "
+            "there at the start, what the pass had read, or the best token by summed logits "
+            "(logits-sum keeps a buffer of the vocabulary's size for each position)"
+        },
     )
     remask_stutter: bool = field(
         default=False,
@@ -48,6 +65,34 @@ class DecodingConfig(FairseqDataclass):
             "help": "refine: also take back tokens that repeat their left neighbour, after the "
             "last pass too (with --remasking initial the repeat is then deleted)"
         },
+    )
+    decode_order: ChoiceEnum(list(ORDERS)) = field(
+        default="random",
+        metadata={
+            "help": "any-order: order in which positions are filled; random draws one for each "
+            "text, file reads --decode-order-file"
+        },
+    )
+    decode_order_file: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "any-order: file with one order a line, such as '3 1 2'; a text with n "
+            "positions uses the line with n numbers"
+        },
+    )
+    positions_per_pass: int = field(
+        default=1,
+        metadata={
+            "help": "any-order, easy-first: positions filled in each pass (more, where the passes "
+            "would not suffice)"
+        },
+    )
+    decode_threshold: float = field(
+        default=0.9,
+        metadata={"help": "threshold: probability from which a prediction is kept for good"},
+    )
+    gibbs_block: int = field(
+        default=1, metadata={"help": "gibbs: positions of the block that each pass redraws"}
     )
     length_offset_beam: int = field(
         default=1,
@@ -63,6 +108,17 @@ class DecodingConfig(FairseqDataclass):
     rescale_log_probs: bool = field(
         default=False,
         metadata={"help": "score samples under the tempered, truncated distribution"},
+    )
+    brevity_alpha: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "divide the summed log-probability of n tokens by ((5 + n) / 6) ** alpha in "
+            "place of n ** lenpen"
+        },
+    )
+    attention_pass: int = field(
+        default=0,
+        metadata={"help": "pass whose attention --print-alignment reads, 1 the first; 0: the last"},
     )
     allow_unk: bool = field(
         default=False, metadata={"help": "let the model output the unknown symbol"}
@@ -90,7 +146,7 @@ class DecodingOptions:
         length_penalty: ``--lenpen``; scores are sums divided by length ** lenpen.
         nbest: ``--nbest``.
         choice: sampling options.
-        alignment: ``--print-alignment``.
+        alignment: ``--print-alignment``: ``hard``, ``soft`` or empty.
     """
 
     passes: int
@@ -101,16 +157,25 @@ class DecodingOptions:
     length_penalty: float
     nbest: int
     choice: Choice
-    alignment: bool
+    alignment: str
     decode_strategy: str
     decode_start: str
     mask_schedule: str
     rejecter: str
+    bottom_k: Optional[int]
+    bottom_percent: Optional[float]
     remasking: str
     remask_stutter: bool
+    decode_order: str
+    decode_order_file: Optional[str]
+    positions_per_pass: int
+    decode_threshold: float
+    gibbs_block: int
     length_offset_beam: int
     parallel_decodes: int
     oracle_length: bool
+    brevity_alpha: Optional[float]
+    attention_pass: int
     allow_unk: bool
     decode_seed: int
 
@@ -118,6 +183,15 @@ class DecodingOptions:
     def candidates(self) -> int:
         """Chains per sentence: lengths x offsets x parallel decodes."""
         return self.length_beam * self.length_offset_beam * self.parallel_decodes
+
+    @property
+    def random_chains(self) -> bool:
+        """Chains of one sentence differ even if every token is the likeliest."""
+        return (
+            (self.decode_strategy == "refine" and self.decode_start == "random")
+            or (self.decode_strategy == "any-order" and self.decode_order == "random")
+            or self.decode_strategy == "gibbs"
+        )
 
     @classmethod
     def of(cls, task_cfg: Any, generation: Any) -> "DecodingOptions":
@@ -140,7 +214,9 @@ class DecodingOptions:
         names = [
             "decode_strategy", "decode_start", "mask_schedule", "rejecter", "remasking",
             "remask_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
-            "allow_unk", "decode_seed",
+            "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
+            "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
+            "decode_threshold", "gibbs_block",
         ]  # fmt: skip
         defaults = DecodingConfig()
         values = {name: get(name, getattr(defaults, name)) for name in names}
@@ -154,7 +230,7 @@ class DecodingOptions:
             length_penalty=float(get("lenpen", 1.0)),
             nbest=int(get("nbest", 1)),
             choice=choice,
-            alignment=bool(get("print_alignment", None)),
+            alignment=alignment_kind(get("print_alignment", "")),
             **values,
         )
         options.check()
@@ -168,19 +244,46 @@ class DecodingOptions:
             if getattr(self, name) < 1:
                 shown = {"length_beam": "iter-decode-with-beam"}.get(name, name.replace("_", "-"))
                 raise ValueError(f"--{shown} must be at least 1, not {getattr(self, name)}")
-        random_start = self.decode_strategy == "refine" and self.decode_start == "random"
-        if self.parallel_decodes > 1 and not random_start and self.choice.greedy:
+        if self.parallel_decodes > 1 and not self.random_chains and self.choice.greedy:
             raise ValueError(
                 f"--parallel-decodes {self.parallel_decodes} would give equal results from a "
                 "masked start; use --decode-strategy refine --decode-start random, or --sampling"
             )
+        self._check_order()
         if self.nbest > self.candidates:
             raise ValueError(
                 f"--nbest {self.nbest} is more than the {self.candidates} candidates; raise "
                 "--iter-decode-with-beam, --length-offset-beam or --parallel-decodes"
             )
+        build_rejecter(self)  # refuses bottom options that it has no use for
+        if self.attention_pass < 0:
+            raise ValueError(f"--attention-pass must be at least 0, not {self.attention_pass}")
         if self.rerank and self.candidates < 2:
             raise ValueError(
                 "--iter-decode-with-external-reranker needs several candidates; add "
                 "--iter-decode-with-beam 5, say"
             )
+
+    def _check_order(self) -> None:
+        if (self.decode_order == "file") != (self.decode_order_file is not None):
+            raise ValueError(
+                f"--decode-order {self.decode_order} and --decode-order-file "
+                f"{self.decode_order_file}: give both (--decode-order file) or neither"
+            )
+        if self.decode_order_file is not None and self.decode_strategy != "any-order":
+            raise ValueError(
+                "--decode-order-file belongs to --decode-strategy any-order, not to "
+                f"{self.decode_strategy}"
+            )
+        for name in ("positions_per_pass", "gibbs_block"):
+            if getattr(self, name) < 1:
+                shown = name.replace("_", "-")
+                raise ValueError(f"--{shown} must be at least 1, not {getattr(self, name)}")
+
+
+def alignment_kind(value: Any) -> str:
+    """``hard`` (also for a bare ``--print-alignment``), ``soft`` or empty."""
+    name = str(getattr(value, "value", value) or "")
+    if name in ("", "False", "None"):
+        return ""
+    return "soft" if name == "soft" else "hard"

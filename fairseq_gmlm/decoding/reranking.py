@@ -6,6 +6,53 @@ import torch
 from torch import Tensor
 
 from fairseq_gmlm.decoding.chain import ChainResult
+from fairseq_gmlm.vocabulary import MASK
+
+
+def check_reranker(reranker: Any, model: Any) -> None:
+    """A reranker must be autoregressive and know the same words under the same ids.
+
+    Args:
+        reranker: the last model of ``--path``.
+        model: the GMLM, whose dictionaries end with the symbols that this plugin adds.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if hasattr(reranker, "length_predictor"):
+        raise ValueError(
+            "--iter-decode-with-external-reranker takes the last checkpoint of --path as the "
+            "reranker, which must be an autoregressive model; this one is a GMLM"
+        )
+    for side, name in (("encoder", "source"), ("decoder", "target")):
+        theirs = getattr(reranker, side).dictionary.symbols
+        ours = getattr(model, side).dictionary.symbols
+        if theirs != ours[: len(theirs)] or ours.index(MASK) > len(theirs):
+            raise ValueError(
+                f"the reranker's {name} dictionary ({len(theirs)} symbols) is not the GMLM's "
+                f"({ours.index(MASK)} symbols without masks); train both on one data-bin"
+            )
+
+
+def check_sizes(model: Any, state: Any) -> None:
+    """Refuse weights of an autoregressive model that was trained with other dictionaries.
+
+    Args:
+        model: built for the dictionaries at hand.
+        state: the checkpoint's parameters; it holds no symbols, so that only sizes can be checked.
+
+    Raises:
+        ValueError: sizes differ.
+    """
+    for side, name in (("encoder", "source"), ("decoder", "target")):
+        rows = state.get(f"{side}.embed_tokens.weight")
+        size = len(getattr(model, side).dictionary)
+        if rows is not None and rows.size(0) != size:
+            raise ValueError(
+                f"the reranker's {name} dictionary has {rows.size(0)} symbols, the data's has "
+                f"{size}; the last model of --path must have been trained on this data-bin (or one "
+                "made with its dict files)"
+            )
 
 
 def rerank(

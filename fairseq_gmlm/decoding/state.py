@@ -16,15 +16,16 @@ class Prediction(NamedTuple):
         tokens: int64 (R, T), chosen tokens; meaningful where they were asked for.
         scores: float (R, T), log-probability of the chosen token.
         best: float (R, T), log-probability of the likeliest token (equals ``scores`` if greedy).
-        states: (R, T, d) or None, decoder states, for rejecters that read them.
-        logits: function of no argument giving float (R, T, V), for remasking that sums them.
+        approval: float (R, T) or None, the learned rejecter's log-odds that the likeliest token is
+            right.
+        logits: float (R, T, V) or None, for remasking that sums them.
     """
 
     tokens: Tensor
     scores: Tensor
     best: Tensor
-    states: Optional[Tensor] = None
-    logits: Optional[object] = None
+    approval: Optional[Tensor] = None
+    logits: Optional[Tensor] = None
 
 
 @dataclass

@@ -64,6 +64,16 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
             ValueError: the task is not one of this plugin's, widths differ, or embeddings are
                 to be shared between different dictionaries.
         """
+        learns = [
+            not cfg.freeze_decoder,
+            not cfg.freeze_length and str(cfg.length_predictor) != "oracle",
+            cfg.learned_rejecter and not cfg.freeze_rejecter,
+        ]
+        if not any(learns):
+            raise ValueError(
+                "--freeze-decoder with --freeze-length leaves nothing to train; drop one of them, "
+                "or add --learned-rejecter"
+            )
         if not hasattr(task, "vocabulary"):
             raise ValueError(
                 f"gmlm_transformer cannot be used with task {type(task).__name__}; "
@@ -119,6 +129,11 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
         """(..., d) -> (..., V)."""
         return self.decoder.output_projection(states)
 
+    def approval(self, states: Tensor) -> Tensor:
+        """The learned rejecter's log-odds that the likeliest tokens are right, float (...)."""
+        wrong, right = self.rejecter(states).float().unbind(-1)
+        return right - wrong
+
     # -- training ------------------------------------------------------------------------------
 
     def forward(
@@ -146,15 +161,22 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
         return self.length_predictor.loss(output, length, smoothing)
 
     def rejecter_loss(
-        self, states: Tensor, prediction: Tensor, target: Tensor, where: Tensor
+        self, states: Tensor, prediction: Tensor, target: Tensor, weights: Tensor
     ) -> TokenLoss:
-        """The rejecter learns "the argmax is right" on detached states (spec 3.6), summed."""
-        hidden, index = gather(states.detach(), where)
+        """The rejecter learns "the argmax is right" on detached states (spec 3.6).
+
+        Args:
+            states: (B, T, d), of the decoder.
+            prediction, target: int64 (B, T).
+            weights: float (B, T), of the tokens in the sum; 0 where there is nothing to predict.
+        """
+        hidden, index = gather(states.detach(), weights > 0)
         output = self.rejecter(hidden)
         if self.cfg.freeze_rejecter:
             output = output.detach()
         label = (prediction == target).reshape(-1)[index].long()
-        loss = F.cross_entropy(output.float(), label, reduction="sum")
+        loss = F.cross_entropy(output.float(), label, reduction="none")
+        loss = (loss * weights.reshape(-1)[index]).sum()
         return TokenLoss(loss, loss.detach(), (output.argmax(-1) == label).sum())
 
     # -- fairseq's interface -------------------------------------------------------------------

@@ -1,17 +1,15 @@
 """Training stages: the model's own argmax feeds its next pass (spec 3.3)."""
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, List, Optional
+from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_gmlm.decoding.remasking import Remasking
 from fairseq_gmlm.losses import TokenLoss, cross_entropy, gather
 from fairseq_gmlm.models.lengths import LengthLoss, length_target
-
-# (tokens, prediction, log-probability of it, stage, states) -> tokens for the next stage
-Remask = Callable[[Tensor, Tensor, Tensor, int, Tensor], Tensor]
 
 
 @dataclass
@@ -25,7 +23,8 @@ class Unrolling:
         free: bool (B, T), positions that a prediction may fill.
         stages: number of decoder passes.
         label_smoothing, z_loss: terms of the cross-entropy.
-        remask: what the next stage sees, given this stage's prediction; default: the prediction.
+        remasking: what of a stage's prediction is taken back before the next one, with T = stages
+            in schedules; default: nothing.
     """
 
     target: Tensor
@@ -35,7 +34,7 @@ class Unrolling:
     stages: int = 1
     label_smoothing: float = 0.0
     z_loss: float = 0.0
-    remask: Optional[Remask] = None
+    remasking: Optional[Remasking] = None
 
 
 @dataclass
@@ -57,11 +56,24 @@ class Unrolled:
 
 @torch.no_grad()
 def predict(
-    states: Tensor, where: Tensor, weight: Tensor, banned: Tensor, slice_size: int = 1024
-) -> Any:
+    states: Tensor,
+    where: Tensor,
+    weight: Tensor,
+    banned: Tensor,
+    total: Optional[Tensor] = None,
+    slice_size: int = 1024,
+) -> Tuple[Tensor, Tensor]:
     """Best allowed token and its log-probability at ``where``: int64 and float (B, T).
 
     Elsewhere the token is -1 and the log-probability 0. Slices bound the memory.
+
+    Args:
+        states: (B, T, d).
+        where: bool (B, T), N True places.
+        weight: (V, d), output matrix.
+        banned: ids that cannot be predicted.
+        total: float (N, V), logits summed over stages; these are added in place.
+        slice_size: positions at a time.
     """
     hidden, index = gather(states.detach(), where)
     tokens = torch.full(where.shape, -1, dtype=torch.long, device=where.device)
@@ -70,6 +82,8 @@ def predict(
         part = slice(start, start + slice_size)
         logits = F.linear(hidden[part], weight.to(hidden.dtype)).float()
         logits.index_fill_(-1, banned, -torch.inf)
+        if total is not None:
+            total[part] += logits
         best, token = logits.max(-1)
         tokens.view(-1)[index[part]] = token
         scores.view(-1)[index[part]] = best - logits.logsumexp(-1)
@@ -93,6 +107,10 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
     real = plan.target.ne(model.vocabulary.pad)
     result.length = model.length_loss(memory, length_target(real), plan.label_smoothing)
     weight = model.decoder.output_projection.weight
+    initial, remasking = tokens, plan.remasking
+    total = None
+    if remasking is not None and remasking.needs_logits and plan.stages > 1:
+        total = tokens.new_zeros(int(plan.free.sum()), weight.size(0), dtype=torch.float)
     for stage in range(plan.stages):
         states = model.decoder(tokens, memory).states
         if model.cfg.freeze_decoder:
@@ -113,10 +131,26 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
         result.counts.append((token_weight > 0).sum())
         if stage + 1 == plan.stages and model.rejecter is None:
             break
-        prediction, score = predict(states, plan.free, weight, model.banned)
+        prediction, score = predict(states, plan.free, weight, model.banned, total)
         if model.rejecter is not None:
-            result.rejecter.append(model.rejecter_loss(states, prediction, plan.target, plan.free))
+            result.rejecter.append(
+                model.rejecter_loss(states, prediction, plan.target, plan.later_weights)
+            )
+        if stage + 1 == plan.stages:
+            break
         # Gold padding, BOS and EOS stay: a prediction at a pad would become a real token (8.5.1).
         draft = torch.where(plan.free, prediction, plan.target)
-        tokens = draft if plan.remask is None else plan.remask(tokens, draft, score, stage, states)
+        if remasking is None:
+            tokens = draft
+            continue
+        approval = None if model.rejecter is None else model.approval(states.detach())
+        again = remasking.rejected(draft, score, plan.free, approval, stage, plan.stages)
+        summed = None if total is None else summed_best(total, plan.free)
+        tokens = torch.where(again, remasking.replacement(initial, tokens, summed), draft)
     return result
+
+
+def summed_best(total: Tensor, where: Tensor) -> Tensor:
+    """Best tokens (B, T) by summed logits (N, V) of the N places of ``where``; -1 elsewhere."""
+    best = torch.full(where.shape, -1, dtype=torch.long, device=where.device)
+    return best.masked_scatter_(where, total.argmax(-1))

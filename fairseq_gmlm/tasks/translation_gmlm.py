@@ -10,14 +10,18 @@ from fairseq.data import LanguagePairDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
 from torch import Tensor
 
+from fairseq_gmlm.compat import before_loading
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.inference import SourceDataset
 from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.reranking import check_sizes
 from fairseq_gmlm.masking import Corruption, corrupt
+from fairseq_gmlm.masking_rules import apply_rule, build_mask_rule, check_blind
 from fairseq_gmlm.models.initialization import initialize_from
 from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
 from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
@@ -25,6 +29,7 @@ from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
 logger = logging.getLogger(__name__)
 
 _TRAIN, _VALID = 1, 2
+_CHECKED_BATCHES = 8  # first batches whose mask is redrawn to see that the rule is blind
 
 
 @dataclass
@@ -42,6 +47,16 @@ class TranslationGMLMConfig(DecodingConfig, CorruptionConfig, TranslationConfig)
         default="encoder,decoder,embeddings",
         metadata={"help": "what --init-from takes: any of encoder, decoder, embeddings, length"},
     )
+    mask_rule: str = field(
+        default="none",
+        metadata={
+            "help": "which tokens are hidden, as many as the prior says: none: any; spans: "
+            "neighbours together; or package.module:function (see fairseq_gmlm.masking_rules)"
+        },
+    )
+    mask_span_mean: float = field(
+        default=3.0, metadata={"help": "mean length, in tokens, of the spans of --mask-rule spans"}
+    )
     source_bos: bool = field(
         default=False,
         metadata={"help": "sources begin with BOS, as in fairseq's own NAT models"},
@@ -53,6 +68,7 @@ class TranslationGMLMConfig(DecodingConfig, CorruptionConfig, TranslationConfig)
             "own --bf16 ends in an error on a CPU)"
         },
     )
+    seed: int = II("common.seed")
 
 
 @register_task("translation_gmlm", dataclass=TranslationGMLMConfig)
@@ -69,7 +85,8 @@ class TranslationGMLMTask(TranslationTask):
             add_symbols(dictionary, cfg.mask_range)
         self.vocabulary = Vocabulary.of(tgt_dict, cfg.mask_range)
         self.prior, self.replacement = corruption_of(cfg)
-        self.update = 0
+        self.mask_rule = build_mask_rule(cfg.mask_rule, cfg.mask_span_mean)
+        self._rule_checks = _CHECKED_BATCHES
 
     # -- data ----------------------------------------------------------------------------------
 
@@ -113,7 +130,9 @@ class TranslationGMLMTask(TranslationTask):
             )
         if not ours:
             with self._plain_dictionaries():
-                return super(TranslationTask, self).build_model(cfg, from_checkpoint)
+                model = super(TranslationTask, self).build_model(cfg, from_checkpoint)
+            before_loading(model, check_sizes)
+            return model
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.init_from and not from_checkpoint:
             initialize_from(model, self.cfg.init_from, self.cfg.init_parts)
@@ -178,7 +197,17 @@ class TranslationGMLMTask(TranslationTask):
         vocabulary = self.vocabulary
         real = target.ne(vocabulary.pad)
         maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        rng = CounterRNG((stage, number, self.cfg.decode_seed), sample["id"].to(target.device))
+        # Without fairseq's command line the seed is an unresolved reference.
+        seed = self.cfg.seed if isinstance(self.cfg.seed, int) else 1
+        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
+        noised = None
+        if self.mask_rule is not None:
+            source = sample["net_input"]["src_tokens"]
+            given = (self.mask_rule, target, maskable, real, self.prior, rng)
+            if self._rule_checks:
+                self._rule_checks -= 1
+                check_blind(*given, vocabulary.ordinary.to(target.device), source)
+            noised = apply_rule(*given, source)
         return corrupt(
             target,
             maskable,
@@ -188,6 +217,7 @@ class TranslationGMLMTask(TranslationTask):
             vocabulary.mask_ids.to(target.device),
             vocabulary.ordinary.to(target.device),
             rng,
+            noised,
         )
 
     def _autocast(self, sample: Dict[str, Any]):

@@ -2,13 +2,21 @@
 
 from typing import Any, Dict, Type
 
+from fairseq_gmlm.decoding.strategies.any_order import AnyOrder
 from fairseq_gmlm.decoding.strategies.base import Strategy
+from fairseq_gmlm.decoding.strategies.easy_first import EasyFirst
+from fairseq_gmlm.decoding.strategies.gibbs import Gibbs
 from fairseq_gmlm.decoding.strategies.mask_predict import MaskPredict
 from fairseq_gmlm.decoding.strategies.refine import Refine
+from fairseq_gmlm.decoding.strategies.threshold import Threshold
 
 STRATEGIES: Dict[str, Type[Strategy]] = {
+    "any-order": AnyOrder,
+    "easy-first": EasyFirst,
+    "gibbs": Gibbs,
     "mask-predict": MaskPredict,
     "refine": Refine,
+    "threshold": Threshold,
 }
 
 

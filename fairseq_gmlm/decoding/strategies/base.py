@@ -14,11 +14,12 @@ class Strategy:
 
     Attributes:
         start: what stands at the free positions at first: ``mask``, ``random`` or ``mask-range``.
-        needs_states, needs_logits: whether predictions must carry decoder states or logits.
+        needs_approval, needs_logits: whether predictions must carry the learned rejecter's verdict
+            or their logits.
     """
 
     start = "mask"
-    needs_states = False
+    needs_approval = False
     needs_logits = False
 
     @classmethod
