@@ -82,4 +82,4 @@ class AnyOrder(Revealing):
         if self.order == "surest-first":
             return lowest(-prediction.best, state.pending, count)
         ranks = order_ranks(self.order, state.free, state.place, state.rng, self.given)
-        return lowest(ranks, state.pending, count)
+        return lowest(ranks.float(), state.pending, count)
