@@ -35,16 +35,18 @@ class _SlicedCrossEntropy(torch.autograd.Function):
         need = ctx.needs_input_grad
         grad_hidden = torch.empty_like(hidden) if need[0] else None
         # float32 sums: half-precision ones lose small terms, and the loss scale comes only later.
-        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if need[1] else None
-        grad_bias = torch.zeros_like(bias, dtype=torch.float32) if need[2] else None
-        sums = torch.zeros(3, dtype=torch.float32, device=hidden.device)
+        # float64 stays what it is, so that gradients can be checked against finite differences.
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        grad_weight = torch.zeros_like(weight, dtype=wide) if need[1] else None
+        grad_bias = torch.zeros_like(bias, dtype=wide) if need[2] else None
+        sums = torch.zeros(3, dtype=wide, device=hidden.device)
         vocabulary = weight.size(0)
         for start in range(0, hidden.size(0), slice_size):
             part = slice(start, start + slice_size)
             h, y, w = hidden[part], target[part], token_weight[part]
-            logits = torch.nn.functional.linear(h, weight.to(h.dtype)).float()
+            logits = torch.nn.functional.linear(h, weight.to(h.dtype)).to(wide)
             if bias is not None:
-                logits += bias.float()
+                logits += bias.to(wide)
             log_z = logits.logsumexp(-1)
             gold = logits.gather(-1, y[:, None]).squeeze(-1)
             sums[2] += (logits.argmax(-1) == y).sum()
@@ -54,7 +56,7 @@ class _SlicedCrossEntropy(torch.autograd.Function):
             loss = (1.0 - smoothing) * nll + smoothing * smooth + z_loss * log_z.square()
             sums[0] += (loss * w).sum()
             sums[1] += (nll * w).sum()
-            if not (need[0] or need[1]):
+            if not any(need[:3]):
                 continue
             # d loss / d logits = softmax * (1 + 2 z log_z) - (1 - eps) onehot - eps / V
             grad = logits.sub_(log_z[:, None]).exp_()
@@ -115,12 +117,17 @@ def cross_entropy(
     """
     if token_weight is None:
         token_weight = torch.ones_like(target, dtype=torch.float32)
+    if not torch.is_grad_enabled():  # validation: spare the gradients that forward would take
+        hidden, weight = hidden.detach(), weight.detach()
+        bias = None if bias is None else bias.detach()
     dtype = autocast_dtype(hidden.device.type)
     if dtype is not None:
         hidden = hidden.to(dtype)
+    token_weight = token_weight.detach()
+    token_weight = token_weight.to(torch.promote_types(token_weight.dtype, torch.float32))
     with torch.autocast(hidden.device.type, enabled=False):  # the slices choose their own dtypes
         loss, sums = _SlicedCrossEntropy.apply(
-            hidden, weight, bias, target, token_weight.float(), label_smoothing, z_loss, slice_size
+            hidden, weight, bias, target, token_weight, label_smoothing, z_loss, slice_size
         )
     return TokenLoss(loss, sums[1], sums[2])
 
