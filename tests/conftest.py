@@ -1,0 +1,43 @@
+"""Fixtures that several test modules share."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+# One thread a process: the tests are small, and threads only get into each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def toy_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Raw text of the copy-and-reverse task; test sentences occur nowhere else."""
+    from helpers.toy import write_corpus
+
+    return write_corpus(tmp_path_factory.mktemp("toy-raw"))
+
+
+@pytest.fixture(scope="session")
+def toy_bin(toy_raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The task as a data-bin with a joined dictionary."""
+    from helpers.toy import binarize
+
+    return binarize(toy_raw, tmp_path_factory.mktemp("toy") / "bin")
+
+
+@pytest.fixture(scope="session")
+def toy_run(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of checkpoints of a model that has been trained for about a minute."""
+    from helpers.toy import train_solver
+
+    return train_solver(toy_bin, tmp_path_factory.mktemp("toy-run"))
+
+
+@pytest.fixture(scope="session")
+def short_run(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of checkpoints of a model trained for a few updates, with BLEU at validation."""
+    from helpers.toy import train_short
+
+    return train_short(toy_bin, tmp_path_factory.mktemp("short-run"))

@@ -1,0 +1,1 @@
+"""Toy data, small models and runners that the tests share."""
