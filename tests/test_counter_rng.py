@@ -1,6 +1,7 @@
 """Draws are functions of their coordinates alone, uniform, and independent of each other."""
 
 import torch
+
 from fairseq_gmlm.counter_rng import CounterRNG, mix, row_keys
 
 

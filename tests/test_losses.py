@@ -5,8 +5,9 @@ from typing import Dict, Optional, Tuple
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq_gmlm.losses import cross_entropy, gather
 from torch import Tensor
+
+from fairseq_gmlm.losses import cross_entropy, gather
 
 N, D, V = 37, 6, 11
 

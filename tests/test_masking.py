@@ -7,6 +7,10 @@ from typing import List, Optional, Tuple
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.masking import (
     DRAWN,
@@ -21,9 +25,6 @@ from fairseq_gmlm.masking import (
     pick_positions,
     random_tokens,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor
 
 BOS, PAD, EOS, MASK = 0, 1, 2, 99
 ORDINARY = torch.arange(4, 20)
