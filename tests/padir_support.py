@@ -32,11 +32,19 @@ def task(words: int = WORDS, **options: Any) -> TranslationGMLMTask:
 
 def config(**options: Any) -> GMLMTransformerConfig:
     """Width 16, two layers, two heads."""
-    values: Dict[str, Any] = dict(
-        encoder_embed_dim=16, decoder_embed_dim=16, encoder_ffn_embed_dim=32,
-        decoder_ffn_embed_dim=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
-        decoder_attention_heads=2, max_source_positions=32, max_target_positions=16, dropout=0.0,
-    )  # fmt: skip
+    values: Dict[str, Any] = {
+        "encoder_embed_dim": 16,
+        "decoder_embed_dim": 16,
+        "encoder_ffn_embed_dim": 32,
+        "decoder_ffn_embed_dim": 32,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "max_source_positions": 32,
+        "max_target_positions": 16,
+        "dropout": 0.0,
+    }
     values.update(options)
     return GMLMTransformerConfig(**values)
 
@@ -53,7 +61,9 @@ def model(own_task: Optional[Any] = None, seed: int = 0, **options: Any) -> GMLM
     return made
 
 
-def sources(rows: Sequence[Sequence[int]], pad: int = 1, eos: int = 2, left: bool = False) -> Tensor:
+def sources(
+    rows: Sequence[Sequence[int]], pad: int = 1, eos: int = 2, left: bool = False
+) -> Tensor:
     """int64 (B, S): the rows with EOS, padded."""
     longest = max(len(row) for row in rows) + 1
     made = []

@@ -142,14 +142,14 @@ class GMLMLoss(FairseqCriterion):
             "sample_size": size,
         }
         if out.length is not None:
-            logs["length_loss"] = out.length.loss.detach()
+            # Reported in bits, unless it is a squared error, which has no such unit.
+            unit = math.log(2) if out.length.squared else 1.0
+            logs["length_loss"] = out.length.loss.detach() * unit
             logs["length_correct"] = out.length.correct
         for i, (stage, count) in enumerate(zip(out.stages, out.counts), 1):
-            logs[f"nll_{i}"], logs[f"correct_{i}"], logs[f"count_{i}"] = (
-                stage.nll,
-                stage.correct,
-                count,
-            )
+            logs[f"nll_{i}"], logs[f"correct_{i}"] = stage.nll, stage.correct
+            logs[f"count_{i}"] = count
+            logs[f"weight_{i}"] = (plan.weights if i == 1 else plan.later_weights).sum()
         for i, stage in enumerate(out.rejecter, 1):
             logs[f"rejecter_loss_{i}"] = stage.nll
             logs[f"rejecter_correct_{i}"] = stage.correct
@@ -187,7 +187,10 @@ class GMLMLoss(FairseqCriterion):
                     f"accuracy{suffix}", total(f"correct_{stage}") / count, count, round=3
                 )
                 metrics.log_scalar(
-                    f"word_nll{suffix}", total(f"nll_{stage}") / count * bits, count, round=3
+                    f"word_nll{suffix}",
+                    total(f"nll_{stage}") / max(total(f"weight_{stage}"), 1e-8) * bits,
+                    count,
+                    round=3,
                 )
             stage += 1
         stage = 1

@@ -93,5 +93,6 @@ def start_chain(
                 "--decode-start mask-range needs a model trained with --mask-range N, and the "
                 "same --mask-range here"
             )
-        tokens = torch.where(free, mask_symbols(model.mask_ids, place), tokens)
+        symbols = mask_symbols(model.mask_ids, place.masked_fill(~free, 0))
+        tokens = torch.where(free, symbols, tokens)
     return initial_state(tokens, free, place, rng), min(sizes) < longest

@@ -15,10 +15,17 @@ SHORTEST = 2  # BOS and EOS around nothing
 
 
 class LengthLoss(NamedTuple):
-    """Sums over sentences: loss with gradient, and number of exact predictions."""
+    """Sums over sentences.
+
+    Attributes:
+        loss: with gradient: cross-entropy in nats, or squared error in tokens^2.
+        correct: number of exact predictions.
+        squared: which of the two.
+    """
 
     loss: Tensor
     correct: Tensor
+    squared: bool = False
 
 
 class LengthClassifier(nn.Module):
@@ -62,7 +69,7 @@ class ScalarLength(nn.Module):
         """Sum of squared errors (spec 3.3)."""
         target = length.clamp(max=self.longest)
         correct = (output.round() == target).sum()
-        return LengthLoss((output.float() - target).square().sum(), correct)
+        return LengthLoss((output.float() - target).square().sum(), correct, squared=True)
 
     def candidates(self, output: Tensor, count: int) -> Tuple[Tensor, Tensor]:
         """The rounded prediction.
