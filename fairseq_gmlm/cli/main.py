@@ -17,6 +17,10 @@ COMMANDS = {
     "prepare": "prepare",
     "distill": "distill",
     "average": "average",
+    "warm-start": "warm_start",
+    "compare": "compare",
+    "fill": "fill",
+    "score": "score",
     "theory": "theory",
 }
 

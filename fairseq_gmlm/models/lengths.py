@@ -35,7 +35,8 @@ class LengthClassifier(nn.Module):
         super().__init__()
         self.longest, self.from_token = longest, from_token
         self.weight = nn.Parameter(torch.empty(longest + 1, width))
-        nn.init.normal_(self.weight, std=width**-0.5)
+        # From zero all lengths are alike; from noise an untrained head would pick absurd ones.
+        nn.init.zeros_(self.weight)
 
     def forward(self, memory: Memory) -> Tensor:
         """Logits over lengths 0 .. longest, (B, longest + 1)."""

@@ -1,0 +1,1 @@
+"""Comparing systems: the same data, the same scoring, the same clock."""

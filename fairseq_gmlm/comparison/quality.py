@@ -1,0 +1,93 @@
+"""Scores of translations against raw references; sacreBLEU does the counting."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacremoses import MosesDetokenizer
+
+from fairseq_gmlm.errors import UserError
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Corpus scores.
+
+    Attributes:
+        bleu, chrf: sacreBLEU's, on detokenised text, 0 to 100.
+        signature: of the BLEU score.
+        length_ratio: hypothesis words / reference words, in sacreBLEU's tokens.
+        brevity_penalty: of the BLEU score.
+    """
+
+    bleu: float
+    chrf: float
+    signature: str
+    length_ratio: float
+    brevity_penalty: float
+
+
+def join_subwords(tokens: Sequence[str]) -> str:
+    """Subword-nmt's pieces to words.
+
+    >>> join_subwords(["a@@", "b", "c"])
+    'ab c'
+    """
+    return (" ".join(tokens) + " ").replace("@@ ", "").strip()
+
+
+class Detokenizer:
+    """Words to plain text of a language (sacremoses)."""
+
+    def __init__(self, language: str) -> None:
+        self.moses = MosesDetokenizer(lang=language)
+
+    def __call__(self, tokens: Sequence[str]) -> str:
+        words = join_subwords(tokens).split()
+        return self.moses.detokenize(words, unescape=True) if words else ""
+
+
+def read_references(path: Path, expected: int) -> List[str]:
+    """Raw references, one a line.
+
+    Raises:
+        UserError: no such file, or another number of lines than sentences.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"no raw references at {path}; name a file with 'references:' (plain text, one "
+            "sentence a line), or make the data with fairseq-gmlm prepare"
+        )
+    text = path.read_text("utf-8")
+    lines = text.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    if len(lines) != expected:
+        raise UserError(f"{path} has {len(lines)} lines for {expected} sentences")
+    return lines
+
+
+def score(hypotheses: List[str], references: List[str]) -> Quality:
+    """BLEU and chrF of a corpus."""
+    bleu = BLEU()
+    result = bleu.corpus_score(hypotheses, [references])
+    chrf = CHRF().corpus_score(hypotheses, [references])
+    return Quality(
+        bleu=result.score,
+        chrf=chrf.score,
+        signature=str(bleu.get_signature()),
+        length_ratio=result.sys_len / max(result.ref_len, 1),
+        brevity_penalty=result.bp,
+    )
+
+
+def stutter_rate(sentences: Sequence[Sequence[str]]) -> float:
+    """Tokens that equal their left neighbour / all tokens (spec section 6)."""
+    repeats = sum(a == b for tokens in sentences for a, b in zip(tokens, tokens[1:]))
+    return repeats / max(sum(len(tokens) for tokens in sentences), 1)
+
+
+def reference_path(data: str, split: str, language: str, given: Optional[str]) -> Path:
+    """Where the raw references are."""
+    return Path(given) if given else Path(data) / f"{split}.raw.{language}"
