@@ -58,10 +58,17 @@ class TransformerStack(nn.Module):
             x = self.layernorm_embedding(x)
         return F.dropout(x, self.dropout, self.training)
 
-    def self_mask(self, real: Tensor, padded: bool, dtype: torch.dtype) -> Optional[Tensor]:
-        """Mask or bias of the self-attention; None where everything is attended alike."""
+    def self_mask(
+        self, real: Tensor, padded: bool, dtype: torch.dtype, front: int = 0
+    ) -> Optional[Tensor]:
+        """Mask or bias of the self-attention; None where everything is attended alike.
+
+        The first ``front`` tokens have no position: left padding would shift them away from the
+        words, so they neither give nor get a relative bias.
+        """
         if self.relative_bias is not None:
-            bias = self.relative_bias(real.size(1)).to(dtype)
+            bias = self.relative_bias(real.size(1) - front).to(dtype)
+            bias = F.pad(bias, (front, 0, front, 0)) if front else bias
             return attention_mask(real, bias) if padded else bias
         return attention_mask(real) if padded else None
 
@@ -98,7 +105,7 @@ class GMLMEncoder(FairseqEncoder, TransformerStack):
             query = self.length_query.to(x.dtype).expand(x.size(0), 1, -1)
             x = torch.cat([query, x], 1)
             real = F.pad(real, (1, 0), value=True)
-        mask = self.self_mask(real, padded, x.dtype)
+        mask = self.self_mask(real, padded, x.dtype, x.size(1) - src_tokens.size(1))
         for layer in self.layers:
             x = layer(x, mask)
         if self.layer_norm is not None:
