@@ -1,0 +1,110 @@
+"""Running fairseq's commands, and reading what they print."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Union
+from unittest import mock
+
+Argument = Union[str, int, float, Path]
+PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_gmlm"
+
+
+class Finished(NamedTuple):
+    """A command that has ended.
+
+    Attributes:
+        code: exit status.
+        out: standard output.
+        err: standard error (where fairseq's log goes).
+    """
+
+    code: int
+    out: str
+    err: str
+
+
+def run(
+    command: str,
+    *args: Argument,
+    stdin: Optional[Union[str, bytes]] = None,
+    env: Optional[Dict[str, str]] = None,
+    cwd: Optional[Path] = None,
+    launcher: Sequence[str] = (),
+    fails: bool = False,
+) -> Finished:
+    """Run ``fairseq-<command>`` in a process of its own.
+
+    Args:
+        command: ``train``, ``generate``, ``interactive``, ``validate``, ``hydra_train``, ...
+        args: its arguments.
+        stdin: text or bytes for its standard input.
+        env: environment variables to add.
+        cwd: working directory; default: this checkout.
+        launcher: arguments of Python before the command's own ``-m``, such as torchrun's.
+        fails: the command must fail; otherwise it must not.
+    """
+    line = [sys.executable, *launcher, "-m", f"fairseq_cli.{command}", *map(str, args)]
+    data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        line,
+        input=b"" if data is None else data,
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8", **(env or {})},
+        cwd=cwd or PACKAGE.parent,
+        timeout=280,
+    )
+    out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+    assert (done.returncode != 0) == fails, f"{line} ended with {done.returncode}:\n{err[-4000:]}"
+    return Finished(done.returncode, out, err)
+
+
+def call(command: str, *args: Argument) -> str:
+    """Run a command in this process, which spares its start; returns what it printed.
+
+    The plugin is imported already, so no ``--user-dir`` may be among ``args``. Exceptions come
+    through.
+    """
+    module = import_module(f"fairseq_cli.{command}")
+    out = io.StringIO()
+    line = [f"fairseq-{command}", *map(str, args)]
+    with mock.patch.object(sys, "argv", line), contextlib.redirect_stdout(out):
+        module.cli_main()
+    return out.getvalue()
+
+
+class Hypothesis(NamedTuple):
+    """One H-line: score in base 2, as printed, and text."""
+
+    score: float
+    text: str
+
+
+def hypotheses(printed: str) -> Dict[int, List[Hypothesis]]:
+    """H-lines by sentence number, in the order printed."""
+    found: Dict[int, List[Hypothesis]] = {}
+    for line in printed.split("\n"):
+        match = re.match(r"H-(\d+)\t([^\t]+)\t(.*)$", line)
+        if match:
+            found.setdefault(int(match[1]), []).append(Hypothesis(float(match[2]), match[3]))
+    return found
+
+
+def tagged(printed: str, tag: str) -> Dict[int, str]:
+    """Lines ``<tag>-<number>`` by number, text after the first tab."""
+    pairs = re.findall(rf"^{tag}-(\d+)\t(.*)$", printed, re.MULTILINE)
+    return {int(number): text for number, text in pairs}
+
+
+def same(found: Dict[int, List[Hypothesis]], expected: Dict[int, List[Hypothesis]]) -> None:
+    """Assert equal texts, and scores equal to 1e-4."""
+    assert found.keys() == expected.keys()
+    for number, wanted in expected.items():
+        assert [h.text for h in found[number]] == [h.text for h in wanted], number
+        for mine, other in zip(found[number], wanted):
+            assert abs(mine.score - other.score) < 1e-4, number
