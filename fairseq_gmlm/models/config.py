@@ -171,6 +171,12 @@ ARCHITECTURES: Dict[str, Dict[str, Any]] = {
     },
     # Refinement repeats the decoder alone, so depth is cheaper in the encoder.
     "gmlm_transformer_deep_shallow": {"encoder_layers": 12, "decoder_layers": 1},
+    "gmlm_transformer_deep_shallow_iwslt_de_en": {
+        **_both(ffn_embed_dim=1024, attention_heads=4),
+        "encoder_layers": 12,
+        "decoder_layers": 1,
+        "dropout": 0.3,
+    },
     "gmlm_transformer_t5_small": {
         **_T5,
         **_both(embed_dim=512, ffn_embed_dim=1024, layers=8, attention_heads=6),

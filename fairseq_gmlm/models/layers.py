@@ -111,7 +111,9 @@ class Attention(nn.Module):
         gain = 1 / math.sqrt(2)
         self.k_proj = linear(options.width, inner, options.bias, gain)
         self.v_proj = linear(options.width, inner, options.bias, gain)
-        self.q_proj = linear(options.width, inner, options.bias, gain)
+        # Where scores are not divided by sqrt(head_dim), the queries start that much smaller (T5).
+        fold = options.head_dim**-0.5 if options.scale == 1.0 else 1.0
+        self.q_proj = linear(options.width, inner, options.bias, gain * fold)
         self.out_proj = linear(inner, options.width, options.bias)
 
     def split(self, x: Tensor) -> Tensor:
