@@ -28,7 +28,7 @@ class Experiment:
     cells: Callable[[bool], List[Cell]]
     compute: Callable[[Cell], Rows]
 
-    def run(self, folder: Path, quick: bool) -> float:
+    def run(self, folder: Path, quick: bool) -> Dict[str, float]:
         """Compute the missing cells and write ``<name>.csv``.
 
         Args:
@@ -36,27 +36,32 @@ class Experiment:
             quick: the small version.
 
         Returns:
-            Seconds spent computing, those of interrupted runs included.
+            ``seconds`` and ``cpu_seconds`` spent computing, those of interrupted runs included.
         """
         log = folder / "progress" / f"{self.name}.jsonl"
         log.parent.mkdir(parents=True, exist_ok=True)
         finished = self._finished(log)
         rows: Rows = []
-        seconds = 0.0
+        spent = {"seconds": 0.0, "cpu_seconds": 0.0}
         with log.open("a", encoding="utf-8") as stream:
             for cell in tqdm(self.cells(quick), desc=self.name, unit="cell"):
                 key = json.dumps(cell, sort_keys=True)
                 if key not in finished:
-                    start = time.perf_counter()
+                    start = (time.perf_counter(), time.process_time())
                     computed = [{**cell, **row} for row in self.compute(cell)]
-                    entry = {"rows": computed, "seconds": time.perf_counter() - start}
+                    entry = {
+                        "rows": computed,
+                        "seconds": time.perf_counter() - start[0],
+                        "cpu_seconds": time.process_time() - start[1],
+                    }
                     stream.write(json.dumps({"cell": key, **entry}) + "\n")
                     stream.flush()
                     finished[key] = entry
                 rows += finished[key]["rows"]
-                seconds += finished[key]["seconds"]
+                for name in spent:
+                    spent[name] += finished[key][name]
         write_csv(folder / f"{self.name}.csv", rows)
-        return seconds
+        return spent
 
     @staticmethod
     def _finished(log: Path) -> Dict[str, Any]:

@@ -10,7 +10,6 @@ no numbers to quote.
 import argparse
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import learning_experiments
@@ -52,18 +51,19 @@ def main() -> int:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--output {args.output}: {error.strerror}; give a folder to write to")
-    begin = time.perf_counter()
     timing = []
     for experiment in EXPERIMENTS:
-        seconds = experiment.run(args.output, args.quick)
+        spent = experiment.run(args.output, args.quick)
         figures.draw(experiment.name, args.output)
-        timing.append({"experiment": experiment.name, "seconds": round(seconds, 1)})
-    total = round(sum(row["seconds"] for row in timing), 1)
+        timing.append({"experiment": experiment.name, **spent})
+    total = {key: sum(row[key] for row in timing) for key in ("seconds", "cpu_seconds")}
+    rows = [*timing, {"experiment": "total", **total}]
     threads = torch.get_num_threads()
-    timing.append({"experiment": "total", "seconds": total})
-    write_csv(args.output / "timing.csv", [{**row, "threads": threads} for row in timing])
+    write_csv(args.output / "timing.csv", [{**row, "threads": threads} for row in rows])
     shutil.rmtree(args.output / "progress")
-    print(f"{args.output}: done in {time.perf_counter() - begin:.0f} s ({total} s of computing)")
+    print(
+        f"{args.output}: {total['seconds']:.0f} s of computing, {total['cpu_seconds']:.0f} of CPU"
+    )
     return 0
 
 

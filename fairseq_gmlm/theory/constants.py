@@ -17,7 +17,7 @@ def poincare_constant(model: PairwiseField, law: MaskLaw) -> float:
     """C_P = 1 / spectral gap of "draw K, resample X_K given X_-K (and K)".
 
     Smallest C with Var(f) <= C * E_K E[Var(f | x_-K, K)] for every f. Infinite when some site
-    is never masked.
+    is never masked, or the gap is below double precision (1e-14).
 
     Raises:
         ValueError: more than 2^12 states.
@@ -101,12 +101,12 @@ def entropy_constant(
         ValueError: more than 2^12 states.
     """
     poincare, slowest = _spectrum(model, law)
-    if not law.covers() or math.isinf(poincare):
+    if not law.covers():
         return EntropyConstant(math.inf, math.inf, None, "a site is never masked")
     upper, reason = _upper_bound(model, law, poincare)
     functional = EntropyRatio(model, law)
     log_q = functional.log_q
-    best, witness = poincare, None
+    best, witness = (1.0 if math.isinf(poincare) else poincare), None
     for start in _starting_laws(log_q, slowest, starts, seed):
         log_r = _climb(functional, start)
         whole, inside = (side.item() for side in functional(log_r))
@@ -154,7 +154,12 @@ def _climb(functional: EntropyRatio, start: Tensor) -> Tensor:
 def _upper_bound(model: PairwiseField, law: MaskLaw, poincare: float) -> Tuple[float, str]:
     q = model.probabilities()
     smallest = q.min().item()
-    factor = 2.0 if smallest >= 0.5 else math.log(1 / smallest - 1) / (1 - 2 * smallest)
+    if smallest >= 0.5:
+        factor = 2.0  # the limit of the formula at two equally likely states
+    elif smallest > 0:
+        factor = math.log(1 / smallest - 1) / (1 - 2 * smallest)
+    else:
+        factor = math.inf  # a state too rare for double precision
     bounds = [(poincare * factor, "log-Sobolev constant of the block chain")]
     if not law.adaptive:
         shearer = 1 / (law.probabilities @ law.blocks.double()).min().item()
@@ -175,4 +180,4 @@ def _log_margins(model: PairwiseField, q: Tensor) -> Tensor:
     margins = torch.zeros(model.num_sites, model.alphabet_size).double()
     for symbol in range(model.alphabet_size):
         margins[:, symbol] = q @ (states == symbol).double()
-    return margins.log()
+    return margins.clamp_min(1e-300).log()
