@@ -2,16 +2,18 @@
 
 import logging
 import os
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any, Dict, List, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_gmlm.vocabulary import MASK
+from fairseq_gmlm.vocabulary import MASK, fingerprint
 
 logger = logging.getLogger(__name__)
 
-PARTS = ("encoder", "decoder", "embeddings", "length")
+PARTS = ("encoder", "decoder", "embeddings", "length", "rejecter")
 _EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                "decoder.output_projection.weight")  # fmt: skip
 # What fairseq's own models keep under other names, or do not need.
@@ -58,6 +60,28 @@ def _rows(name: str, given: Tensor, own: Tensor, plain: int) -> Tensor:
     return new
 
 
+def check_symbols(model: nn.Module, given: Dict[str, Tensor], path: str) -> None:
+    """Refuse embeddings of other words, where the checkpoint says which it has.
+
+    Only this plugin's checkpoints do; of others no more than the sizes can be checked.
+
+    Raises:
+        ValueError: the dictionaries differ.
+    """
+    keys = given.get("dictionary_keys")
+    if keys is None:
+        return
+    for side, name, key in zip(("encoder", "decoder"), ("source", "target"), keys.tolist()):
+        rows = given[f"{side}.embed_tokens.weight"].size(0)
+        # Masks per position come last: a checkpoint with fewer of them shares the beginning.
+        symbols = getattr(model, side).dictionary.symbols[:rows]
+        if fingerprint(SimpleNamespace(symbols=symbols)) != key:
+            raise ValueError(
+                f"{path} was trained with another {name} dictionary ({rows} symbols); leave "
+                "embeddings out of --init-parts, or prepare the data with its dict files"
+            )
+
+
 def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str], List[str]]:
     """Copy weights of a checkpoint into ``model``.
 
@@ -70,12 +94,14 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
         names taken and names of this model that were not.
 
     Raises:
-        ValueError: unknown part, unreadable file, or shapes that do not fit.
+        ValueError: unknown part, unreadable file, or shapes or dictionaries that do not fit.
     """
     wanted = {part.strip() for part in parts.split(",") if part.strip()}
     if not wanted or wanted - set(PARTS):
         raise ValueError(f"--init-parts takes any of {', '.join(PARTS)}, not {parts!r}")
     given = load_checkpoint(path)["model"]
+    if "embeddings" in wanted:
+        check_symbols(model, given, path)
     own = model.state_dict()
     plain = {side: getattr(model, side).dictionary.index(MASK) for side in ("encoder", "decoder")}
     taken: Dict[str, Tensor] = {}
@@ -103,7 +129,9 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
     missing = [n for n in missing if not n.endswith(_IGNORED)]
     if not taken:
         raise ValueError(f"{path} has nothing that this model could take (--init-parts {parts})")
-    logger.info(f"took {len(taken)} tensors from {path}")
+    counts = Counter(part_of(name) for name in taken)
+    shown = ", ".join(f"{part} {count}" for part, count in sorted(counts.items()))
+    logger.info(f"took {len(taken)} tensors from {path}: {shown}")
     if missing:
         logger.info(f"start at random, not in {path}: {', '.join(missing)}")
     if ignored:

@@ -45,7 +45,9 @@ class TranslationGMLMConfig(DecodingConfig, CorruptionConfig, TranslationConfig)
     )
     init_parts: str = field(
         default="encoder,decoder,embeddings",
-        metadata={"help": "what --init-from takes: any of encoder, decoder, embeddings, length"},
+        metadata={
+            "help": "what --init-from takes: any of encoder, decoder, embeddings, length, rejecter"
+        },
     )
     mask_rule: str = field(
         default="none",
