@@ -27,7 +27,7 @@ class PassRecord:
     Attributes:
         rows: int64 (R,), rows of the full batch that took part.
         shown: int64 (R, T), what the model saw.
-        predicted: bool (R, T), where its prediction was read.
+        predicted: bool (R, T), where its prediction was read (nowhere in rows that had settled).
         draft: int64 (R, T), the draft after the pass, before anything was taken back.
         scores: float (R, T), log-probabilities of the draft.
         tokens: int64 (R, T), what the model sees next.
@@ -108,10 +108,13 @@ def run_chain(
         before, state = state, replace(state, shown=state.tokens)
         after = strategy.update(state, prediction, step, passes)
         taken[state.rows] += 1
+        if early_stop:
+            after = _freeze(before, after, settled)
         if keep_history:
-            draft = torch.where(where, prediction.tokens, state.draft)
+            predicted = where & ~settled[:, None]
+            draft = torch.where(predicted, prediction.tokens, state.draft)
             history.append(
-                PassRecord(state.rows, state.tokens, where, draft, after.scores, after.tokens)
+                PassRecord(state.rows, state.tokens, predicted, draft, after.scores, after.tokens)
             )
         if not early_stop:
             state = after
@@ -119,7 +122,7 @@ def run_chain(
         now = strategy.finished(state, after)
         if may_settle is not None:
             now = now & may_settle[state.rows]
-        state = _freeze(before, after, settled)
+        state = after
         settled = settled | now
         if step + 1 == passes:
             break
