@@ -105,7 +105,7 @@ def stock_cmlm(
     weights would otherwise ask for a length between 0 and 255.
     """
     owner = dictionary(words)
-    args = Namespace(share_all_embeddings=False, **{**SMALL, **options})
+    args = Namespace(**{"share_all_embeddings": False, **SMALL, **options})
     cmlm_base_architecture(args)
     torch.manual_seed(seed)
     holder = Namespace(source_dictionary=owner, target_dictionary=owner)
@@ -115,7 +115,8 @@ def stock_cmlm(
             if name.endswith("bias") or "layer_norm" in name:
                 value.add_(torch.randn_like(value) * 0.1)
         table = built.decoder.embed_length.weight
-        allowed = table[4 : longest + 1].clone() * 3
-        table.zero_()
+        # fairseq leaves the whole table at zero.
+        allowed = torch.randn_like(table[4 : longest + 1])
+        table[:] = allowed.mean(0)  # never above the best of those it is taken over
         table[4 : longest + 1] = allowed
     return built.eval(), owner
