@@ -58,9 +58,10 @@ def training(data: Path, save: Path) -> Tuple[Argument, ...]:
         data, "--save-dir", save, "--task", "translation_gmlm", "--arch", "gmlm_transformer_tiny",
         "--criterion", "gmlm_loss", *POSITIONS, "--share-all-embeddings",
         "--encoder-learned-pos", "--decoder-learned-pos",
-        "--encoder-normalize-before", "--decoder-normalize-before",
+        "--encoder-normalize-before", "--decoder-normalize-before", "--decoder-layers", 1,
+        "--encoder-attention-heads", 2, "--decoder-attention-heads", 2,
         "--dropout", 0, "--optimizer", "adam", "--adam-betas", "(0.9,0.98)",
-        "--batch-size", 64, "--num-workers", 0, "--data-buffer-size", 0, "--cpu",
+        "--batch-size", 128, "--num-workers", 0, "--data-buffer-size", 0, "--cpu",
         "--no-epoch-checkpoints", "--log-format", "simple", "--seed", 1,
     )  # fmt: skip
 
@@ -70,7 +71,7 @@ def train_solver(data: Path, save: Path) -> Path:
     run(
         "train", *training(data, save), "--user-dir", "fairseq_gmlm",
         "--lr", 0.003, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 100,
-        "--total-num-update", 1500, "--max-update", 1500, "--validate-interval", 100,
+        "--total-num-update", 1250, "--max-update", 1250, "--validate-interval", 100,
     )  # fmt: skip
     return save
 
