@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Dict, Optional
 
 import torch
@@ -83,7 +84,6 @@ class LanguageModelingGMLMTask(FairseqTask):
         self.vocabulary = Vocabulary.of(dictionary, cfg.mask_range)
         self.prior, self.replacement = corruption_of(cfg)
         self.longest_text = cfg.tokens_per_sample
-        self.words = self._word_table()
 
     @classmethod
     def setup_task(cls, cfg: LanguageModelingGMLMConfig, **kwargs: Any) -> "FairseqTask":
@@ -103,7 +103,9 @@ class LanguageModelingGMLMTask(FairseqTask):
         logger.info(f"dictionary: {len(dictionary)} symbols")
         return cls(cfg, dictionary)
 
-    def _word_table(self) -> Optional[WordTable]:
+    @cached_property
+    def words(self) -> Optional[WordTable]:
+        """Where words begin, if whole words are masked; made when training begins."""
         marker, symbols = str(self.cfg.whole_words), self.dictionary.symbols
         if marker == "auto":
             marker = guess_marker(symbols)
@@ -186,6 +188,10 @@ class LanguageModelingGMLMTask(FairseqTask):
             raise ValueError(
                 f"task language_modeling_gmlm needs --criterion gmlm_loss, not {name}; "
                 "add: --criterion gmlm_loss"
+            )
+        if str(getattr(cfg, "stage_remasking", "none")) != "none":
+            raise ValueError(
+                f"--stage-remasking {cfg.stage_remasking} is for translation_gmlm; leave it out"
             )
         try:
             return super().build_criterion(cfg, from_checkpoint)

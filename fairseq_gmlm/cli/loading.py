@@ -1,0 +1,56 @@
+"""Checkpoints for commands that are not fairseq's own."""
+
+import argparse
+import logging
+from typing import Any, List, Tuple
+
+from fairseq_gmlm.errors import UserError
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the model and its dictionary are."""
+    add = parser.add_argument
+    add(
+        "--path",
+        required=True,
+        metavar="CHECKPOINT",
+        help="several, separated by ':', are averaged",
+    )
+    add("--data", required=True, metavar="DATA_BIN", help="folder with the dictionary")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--max-tokens", type=int, default=4096, metavar="N", help="tokens in one batch")
+    add(
+        "--seed", type=int, default=1, metavar="N", help="of random orders and samples (default: 1)"
+    )
+
+
+def load_models(args: argparse.Namespace) -> Tuple[List[Any], Any]:
+    """Models in evaluation mode, and their task.
+
+    Raises:
+        UserError: a file that is missing or is no checkpoint, or another dictionary.
+    """
+    import torch
+    from fairseq import checkpoint_utils, utils
+
+    import fairseq_gmlm
+
+    fairseq_gmlm.register()
+    # fairseq logs its whole configuration on loading.
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    if args.max_tokens < 1:
+        raise UserError(f"--max-tokens must be at least 1, not {args.max_tokens}")
+    paths = utils.split_paths(args.path)
+    try:
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            paths, arg_overrides={"data": args.data}
+        )
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+        reason = str(error).strip().split("\n")
+        raise UserError(
+            f"--path {args.path}, --data {args.data}: cannot be loaded: {' '.join(reason[:2])}"
+        ) from error
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    for model in models:
+        model.eval().to(device)
+    return models, task

@@ -1,0 +1,83 @@
+"""Canvases of a language model: given tokens with runs of masks between them."""
+
+from typing import Any, List, NamedTuple, Sequence
+
+import torch
+from torch import Tensor
+
+from fairseq_gmlm.counter_rng import CounterRNG
+from fairseq_gmlm.decoding.state import ChainState, initial_state
+from fairseq_gmlm.masking import mask_symbols, random_tokens
+
+_START_STREAM = 1
+FREE = -1  # stands for a position to be filled
+
+
+class Canvas(NamedTuple):
+    """One text to be completed.
+
+    Attributes:
+        tokens: ids between BOS and EOS, :data:`FREE` where a token is to be found.
+        key: what its random draws depend on, besides the seed.
+    """
+
+    tokens: List[int]
+    key: int
+
+    @property
+    def free(self) -> int:
+        """Number of positions to be filled."""
+        return sum(token == FREE for token in self.tokens)
+
+
+def start_canvases(
+    canvases: Sequence[Canvas],
+    vocabulary: Any,
+    start: str,
+    seed: int,
+    device: Any = "cpu",
+    draft: bool = False,
+) -> ChainState:
+    """Rows BOS text EOS of a chain about to begin, padded on the right.
+
+    Args:
+        canvases: R texts.
+        vocabulary: ids of the frame, of masks and of ordinary tokens.
+        start: what stands at free positions: ``mask``, ``random`` or ``mask-range``.
+        seed: of this run.
+        device: where the tensors go.
+        draft: what stands there counts as predicted already.
+
+    Raises:
+        ValueError: a mask-range start without per-position masks.
+    """
+    width = max(len(canvas.tokens) for canvas in canvases) + 2
+    rows = torch.full((len(canvases), width), vocabulary.pad, dtype=torch.long)
+    for row, canvas in zip(rows, canvases):
+        row[0], row[len(canvas.tokens) + 1] = vocabulary.bos, vocabulary.eos
+        row[1 : len(canvas.tokens) + 1] = torch.tensor(canvas.tokens, dtype=torch.long)
+    rows = rows.to(device)
+    free = rows == FREE
+    place = (free.long().cumsum(1) - 1).clamp(min=0)
+    rng = CounterRNG(seed, torch.tensor([canvas.key for canvas in canvases], device=device))
+    tokens = torch.where(free, _fill(vocabulary, start, rng, place), rows)
+    return initial_state(tokens, free, place, rng, free if draft else None)
+
+
+def _fill(vocabulary: Any, start: str, rng: CounterRNG, place: Tensor) -> Tensor:
+    if start == "random":
+        return random_tokens(vocabulary.ordinary.to(place.device), rng, place, _START_STREAM)
+    if start == "mask-range":
+        ids = vocabulary.mask_ids.to(place.device)
+        if ids.numel() == 1:
+            raise ValueError("--decode-start mask-range needs a model trained with --mask-range N")
+        return mask_symbols(ids, place)
+    return torch.full_like(place, vocabulary.mask)
+
+
+class NoSource:
+    """What stands for an encoded source where there is none."""
+
+    def select(self, sentences: Tensor) -> "NoSource":
+        """Nothing to select from."""
+        return self
