@@ -55,6 +55,9 @@ def model(own_task: Optional[Any] = None, seed: int = 0, **options: Any) -> GMLM
     torch.manual_seed(seed)
     made = GMLMTransformerModel.build_model(config(**options), own_task).eval()
     with torch.no_grad():
+        table = getattr(made.length_predictor, "weight", None)
+        if table is not None:  # zero at first; here lengths shall differ between sources
+            torch.nn.init.normal_(table, std=0.25)
         for name, parameter in made.named_parameters():
             if parameter.dim() > 1 and "norm" not in name:
                 parameter.mul_(2.0)

@@ -45,9 +45,14 @@ def part_of(name: str) -> str:
     return "length" if name.startswith("length_predictor") else name.split(".")[0]
 
 
-def _rows(name: str, given: Tensor, own: Tensor, plain: int) -> Tensor:
-    """Embedding rows: those of the plain dictionary are taken, added symbols start at their mean."""
-    if given.size(0) not in (plain, own.size(0)) or given.size(1) != own.size(1):
+def _rows(name: str, given: Tensor, own: Tensor, plain: int, checked: bool) -> Tensor:
+    """Embedding rows: those of the plain dictionary are taken, added symbols start at their mean.
+
+    With fewer masks per position (only where the symbols were ``checked``) those are taken too.
+    """
+    most = own.size(0)
+    fits = plain <= given.size(0) <= most if checked else given.size(0) in (plain, most)
+    if not fits or given.size(1) != own.size(1):
         raise ValueError(
             f"{name} is {tuple(given.shape)} in the checkpoint and {tuple(own.shape)} here; the "
             "teacher must have been trained on a data-bin with these dictionaries and this width"
@@ -102,6 +107,7 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
     given = load_checkpoint(path)["model"]
     if "embeddings" in wanted:
         check_symbols(model, given, path)
+    checked = "dictionary_keys" in given
     own = model.state_dict()
     plain = {side: getattr(model, side).dictionary.index(MASK) for side in ("encoder", "decoder")}
     taken: Dict[str, Tensor] = {}
@@ -113,7 +119,7 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
                 ignored.append(name)
             continue
         if part_of(target) == "embeddings":
-            value = _rows(name, value, own[target], plain[target.split(".")[0]])
+            value = _rows(name, value, own[target], plain[target.split(".")[0]], checked)
         elif value.shape != own[target].shape:
             if part_of(target) == "length":
                 ignored.append(name)
