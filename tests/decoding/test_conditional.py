@@ -13,12 +13,15 @@ from fairseq_gmlm.decoding.conditional import ModelConditional, positions_read, 
 from fairseq_gmlm.decoding.state import ChainState
 
 
+GREEDY = Choice()
+
+
 def canvas(lengths=(4, 2, 6)) -> ChainState:
     """Masked canvases of the models' vocabulary."""
     return start(lengths, fill=make.task().vocabulary.mask)
 
 
-def conditional(*seeds: int, choice: Choice = Choice(), count: int = 3) -> ModelConditional:
+def conditional(*seeds: int, choice: Choice = GREEDY, count: int = 3) -> ModelConditional:
     """One model or an ensemble over ``count`` random sources."""
     models = [make.model(seed=seed) for seed in seeds]
     source = make.pad(make.sources((3, 5, 2)[:count]), left=True)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Union
 from unittest import mock
 
+import fairseq_gmlm  # noqa: F401  (registers the plugin for ``call``)
+
 Argument = Union[str, int, float, Path]
 PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_gmlm"
 
