@@ -75,10 +75,12 @@ def _parameter_error(cell: Cell) -> Rows:
 
 
 def _quality_cells(quick: bool) -> List[Cell]:
+    if quick:
+        return [{"model": "dense5", "n": 2000, "k": k, "repeats": 2} for k in (2, 5)]
     return [
-        {"model": model, "n": n, "k": k, "repeats": 2 if quick else 12}
+        {"model": model, "n": n, "k": k, "repeats": 12}
         for model in ("dense5", "clique5 J=0.3", "clique5 J=0.6")
-        for n in ((2000,) if quick else (2000, 16000))
+        for n in (2000, 16000)
         for k in range(1, 6)
     ]
 
@@ -103,12 +105,13 @@ def _constant_cells(quick: bool) -> List[Cell]:
     seeds = 2 if quick else 10
     scales = [0.5] if quick else [0.1, 0.3, 0.5, 1.0]
     couplings = [0.0, 0.6] if quick else [0.0, 0.1, 0.3, 0.6, 1.0]
+    sizes = (2, 5) if quick else range(1, 6)
     random = [
         {"model": "dense", "scale": scale, "k": k, "seeds": seeds}
         for scale in scales
-        for k in range(1, 6)
+        for k in sizes
     ]
-    clique = [{"model": "clique5", "scale": j, "k": k} for j in couplings for k in range(1, 6)]
+    clique = [{"model": "clique5", "scale": j, "k": k} for j in couplings for k in sizes]
     adaptive = [
         {"model": "cliques4+4", "scale": j, "k": 4, "blocks": blocks}
         for j in couplings

@@ -29,7 +29,7 @@ def _cells(quick: bool) -> List[Cell]:
         for j in (0.1, 0.6)
         for n in ((500,) if quick else (500, 2000, 8000))
         for training in ("one site", "uniform sizes")
-        for seed in range(1 if quick else 4)
+        for seed in range(1 if quick else 3)
     ]
     return [{"J": j, "training": "exact"} for j in (0.1, 0.6)] + learned
 

@@ -3,9 +3,9 @@
 import math
 from typing import List, Tuple
 
-from figures import COLOURS, MARKERS, Rows, _panels, pick, values
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from plotting import COLOURS, MARKERS, Rows, panels, pick, values
 
 TRAININGS = {"one site": "one site masked", "uniform sizes": "uniform mask sizes"}
 CHAINS = [
@@ -30,7 +30,7 @@ def over_seeds(rows: Rows) -> Tuple[float, float]:
 def neural(rows: Rows) -> Figure:
     """Four panels for each coupling: two on learning, two on sampling."""
     couplings = values(rows, "J")
-    figure, axes = _panels(4, len(couplings), 3.7, 3.3)
+    figure, axes = panels(4, len(couplings), 3.7, 3.3)
     counts = sorted({row["n"] for row in rows if row["n"] != ""})
     for line, j in zip(axes, couplings):
         here = pick(rows, J=j)
@@ -62,6 +62,7 @@ def _joint_errors(axes: Axes, rows: Rows, counts: List[float]) -> None:
         _bars(axes, counts, points, index, label)
     axes.set(xscale="log", xlabel="training samples n", ylabel="TV to the truth")
     axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
 
 
 def _biases(axes: Axes, rows: Rows, n: float) -> None:

@@ -55,7 +55,7 @@ def _step(model: IsingModel, chain: str, k: int, blocks: Optional[LongTensor] = 
 
 def _mixing_cells(quick: bool) -> List[Cell]:
     return [
-        {"J": j, "start": start, "chain": chain, "k": k, "rows": 500 if quick else 10000}
+        {"J": j, "start": start, "chain": chain, "k": k, "rows": 500 if quick else 8000}
         for j in ([0.1, 0.6] if quick else [0.1, 0.3, 0.6, 1.0])
         for start in (["minus"] if quick else ["minus", "uniform"])
         for chain, k in CHAINS
@@ -78,18 +78,20 @@ def _mixing(cell: Cell) -> Rows:
         {"step": s, "tv": tv, "steps_to_own_law": moves, "bias": bias}
         for s, tv in zip(steps, curve)
     ]
-    # The same chain simulated, from the same start: four independent batches.
+    if cell["start"] == "uniform":
+        return rows
+    # The same chain simulated: four independent batches.
+    first = torch.zeros(cell["rows"], 5, dtype=torch.long)
     seen = []
     for batch in range(4):
         generator = torch.Generator().manual_seed(batch)
-        first = torch.multinomial(start, cell["rows"], True, generator=generator)
         step = _step(model, cell["chain"], cell["k"])
 
         def distance(states: LongTensor) -> Tensor:
             counts = torch.bincount(model.space.index(states), minlength=len(truth))
             return total_variation(counts / len(states), truth)
 
-        paths = simulate(step, model.space.states()[first], 32, generator, distance)
+        paths = simulate(step, first, 32, generator, distance)
         seen.append(paths)
     simulated = torch.stack(seen)
     for row in rows:
@@ -152,7 +154,11 @@ def _large(cell: Cell) -> Rows:
     """Forty cliques of five: the exact mean spin is known from one clique."""
     model = clique_ising([5] * (LARGE_SITES // 5), cell["J"], 0.2)
     one = clique_ising([5], cell["J"], 0.2)
-    exact = (one.probabilities() @ spins(one.space.states())).mean().item()
+    truth, states = one.probabilities(), one.space.states()
+    exact = {
+        "exact_mean_spin": (truth @ spins(states)).mean().item(),
+        "exact_agreement": (truth[0] + truth[-1]).item(),
+    }
     blocks = torch.arange(LARGE_SITES).reshape(-1, 5) if cell["blocks"] == "cliques" else None
     generator = torch.Generator().manual_seed(11)
     paths = simulate(
@@ -160,19 +166,26 @@ def _large(cell: Cell) -> Rows:
         torch.zeros(16, LARGE_SITES, dtype=torch.long),
         cell["steps"],
         generator,
-        lambda states: spins(states).mean(1),
+        _mean_and_agreement,
     )
     steps = sorted({round(2 ** (e / 2)) for e in range(21)} | {0, cell["steps"]})
-    return [
-        {
-            "step": s,
-            "mean_spin": paths[s].mean().item(),
-            "mean_spin_se": (paths[s].std() / math.sqrt(paths.shape[1])).item(),
-            "exact": exact,
-        }
-        for s in steps
-        if s <= cell["steps"]
-    ]
+    rows = []
+    for step in steps:
+        if step > cell["steps"]:
+            continue
+        row = {"step": step}
+        for name, seen in zip(("mean_spin", "agreement"), paths[step]):
+            row[name] = seen.mean().item()
+            row[f"{name}_se"] = (seen.std() / math.sqrt(len(seen))).item()
+        rows.append({**row, **exact})
+    return rows
+
+
+def _mean_and_agreement(states: LongTensor) -> Tensor:
+    """``(2, R)``: mean spin of a row, and the share of its cliques whose spins are all alike."""
+    cliques = spins(states).reshape(len(states), -1, 5)
+    agree = (cliques.sum(2).abs() == 5).double()
+    return torch.stack([cliques.mean((1, 2)), agree.mean(1)])
 
 
 MIXING = Experiment("mixing", _mixing_cells, _mixing)

@@ -92,8 +92,9 @@ def entropy_constant(
     signs, small and large), from single states and from ``starts`` random laws; it is never
     below C_P. The upper bound is the least of
 
-    - Shearer: a product law has exactly 1 / min_i P(i in K); for N / k see the notes;
-    - Holley-Stroock: against a product law p, exp(oscillation of log q/p) times that;
+    - Shearer: 1 / min_g P(g in K) over the independent parts g of the model; for a product law
+      and uniform blocks it is N / k, and exact;
+    - Holley-Stroock: against a product law p, exp(oscillation of log q/p) times p's;
     - log-Sobolev: C_P * log(1/q_min - 1) / (1 - 2 q_min), since Ent f^2 is at most that factor
       times Var f on any finite space (Diaconis and Saloff-Coste) and Var f at most Ent f^2.
 
@@ -170,9 +171,19 @@ def _upper_bound(model: PairwiseField, law: MaskLaw, poincare: float) -> Tuple[f
             log_p = independent.expand(len(q), -1, -1).gather(-1, states[..., None]).sum((1, 2))
             swing = (log_q - log_p).max() - (log_q - log_p).min()
             bounds.append((shearer * swing.exp().item(), "Holley-Stroock against a product law"))
-        if bool((law.blocks | (law.probabilities == 0)[:, None]).all()):
-            bounds.append((1.0, "the whole sequence is resampled"))
+        whole = [law.blocks[:, part].all(1).double() for part in _independent_parts(model)]
+        mass = (torch.stack(whole) @ law.probabilities).min().item()
+        if mass > 0:
+            bounds.append((1 / mass, "Shearer over independent parts"))
     return min(bounds)
+
+
+def _independent_parts(model: PairwiseField) -> List[List[int]]:
+    """Connected components of the interaction graph."""
+    linked = (model.pair.abs().amax((2, 3)) > 0) | torch.eye(model.num_sites, dtype=torch.bool)
+    for _ in range(model.num_sites.bit_length()):
+        linked = (linked.double() @ linked.double()) > 0
+    return [row.nonzero()[:, 0].tolist() for row in torch.unique(linked, dim=0)]
 
 
 def _log_margins(model: PairwiseField, q: Tensor) -> Tensor:

@@ -98,8 +98,8 @@ def test_adaptive_masks_are_learned_from_with_the_right_conditional():
     model = dense_ising(3, 0.5, 0.3, 2)
     law = adaptive_blocks(
         model.space,
-        [[0, 1], [1, 2], [0, 2]],
-        lambda x: torch.stack([5.0 * (x[:, 0] == x[:, 1]), 0.0 * x[:, 0], 1.0 * x[:, 2]], 1),
+        [[0, 1], [2]],
+        lambda x: torch.stack([5.0 * (x[:, 0] == x[:, 1]), 0.0 * x[:, 0]], 1),
     )
     samples = model.sample(60_000, seeded())
     right = fit_pseudolikelihood(model, law, samples, 1, generator=seeded(1))
@@ -111,7 +111,7 @@ def test_adaptive_masks_are_learned_from_with_the_right_conditional():
     )
     off_right = (right.parameters - model.parameters).norm()
     off_naive = (naive.parameters - model.parameters).norm()
-    assert off_right < 0.1 < 0.3 < off_naive
+    assert off_right < 0.1 < 0.25 < off_naive
 
 
 def test_all_masks_of_a_sample_weigh_as_the_law():
