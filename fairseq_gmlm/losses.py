@@ -90,6 +90,11 @@ class _SlicedCrossEntropy(torch.autograd.Function):
         return (*grads, None, None, None, None, None)
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half precision becomes float32; float64 stays, so that gradients can be checked in it."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def cross_entropy(
     hidden: Tensor,
     weight: Tensor,

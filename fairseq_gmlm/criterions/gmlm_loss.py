@@ -164,7 +164,7 @@ class GMLMLoss(FairseqCriterion):
 
         size, sentences = total("sample_size"), total("nsentences")
         bits = 1 / math.log(2)
-        denominator = max(size, 1e-8)
+        denominator = size or 1.0  # nothing masked at all: the length loss alone, not 1e8 times it
         metrics.log_scalar("loss", total("loss") / denominator * bits, size, round=3)
         metrics.log_scalar("nll_loss", total("nll_loss") / denominator * bits, size, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))

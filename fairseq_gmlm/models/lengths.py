@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_gmlm.losses import at_least_float32
 from fairseq_gmlm.models.memory import Memory
 
 SHORTEST = 2  # BOS and EOS around nothing
@@ -49,7 +50,8 @@ class LengthClassifier(nn.Module):
     def loss(self, output: Tensor, length: Tensor, smoothing: float) -> LengthLoss:
         """Cross-entropy with the same smoothing as the words (spec 3.3); longer ones clamped."""
         target = length.clamp(max=self.longest)
-        loss = F.cross_entropy(output.float(), target, label_smoothing=smoothing, reduction="sum")
+        logits = at_least_float32(output)
+        loss = F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
         return LengthLoss(loss, (output.argmax(-1) == target).sum())
 
     def candidates(self, output: Tensor, count: int) -> Tuple[Tensor, Tensor]:
@@ -70,7 +72,7 @@ class ScalarLength(nn.Module):
         """Sum of squared errors (spec 3.3)."""
         target = length.clamp(max=self.longest)
         correct = (output.round() == target).sum()
-        return LengthLoss((output.float() - target).square().sum(), correct, squared=True)
+        return LengthLoss((at_least_float32(output) - target).square().sum(), correct, squared=True)
 
     def candidates(self, output: Tensor, count: int) -> Tuple[Tensor, Tensor]:
         """The rounded prediction.
