@@ -52,10 +52,10 @@ def model(
     owner = owner or task()
     torch.manual_seed(seed)
     built = GMLMTransformerModel.build_model(GMLMTransformerConfig(**{**SMALL, **options}), owner)
-    # Biases and norms start at constants, behind which mistakes could hide.
+    # Biases, norms and the length table start at constants, behind which mistakes could hide.
     with torch.no_grad():
         for name, value in built.named_parameters():
-            if name.endswith("bias") or "norm" in name:
+            if name.endswith("bias") or "norm" in name or name.startswith("length_predictor"):
                 value.add_(torch.randn_like(value) * 0.1)
     return built.eval()
 
