@@ -16,7 +16,11 @@ def register() -> None:
     """Register everything with fairseq."""
     from fairseq_gmlm.criterions import gmlm_loss  # noqa: F401
     from fairseq_gmlm.models import gmlm_lm, gmlm_transformer  # noqa: F401
-    from fairseq_gmlm.tasks import language_modeling_gmlm, translation_gmlm  # noqa: F401
+    from fairseq_gmlm.tasks import (  # noqa: F401
+        language_modeling_gmlm,
+        pretraining_gmlm,
+        translation_gmlm,
+    )
 
 
 allow_checkpoint_types()

@@ -78,6 +78,7 @@ class TranslationGMLMTask(TranslationTask):
     """Pairs with a corrupted target; decodes with :class:`GMLMGenerator`."""
 
     cfg: TranslationGMLMConfig
+    name = "translation_gmlm"
 
     def __init__(self, cfg: TranslationGMLMConfig, src_dict: Any, tgt_dict: Any) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
@@ -127,7 +128,7 @@ class TranslationGMLMTask(TranslationTask):
         ours = name.startswith("gmlm_transformer")
         if not ours and not from_checkpoint:
             raise ValueError(
-                f"task translation_gmlm trains --arch gmlm_transformer, not {name}; for {name} use "
+                f"task {self.name} trains --arch gmlm_transformer, not {name}; for {name} use "
                 "--task translation_lev (NAT models) or --task translation (autoregressive ones)"
             )
         if not ours:
@@ -161,7 +162,7 @@ class TranslationGMLMTask(TranslationTask):
         name = str(getattr(cfg, "_name", None) or getattr(cfg, "criterion", ""))
         if name != "gmlm_loss":
             raise ValueError(
-                f"task translation_gmlm needs --criterion gmlm_loss, not {name}; "
+                f"task {self.name} needs --criterion gmlm_loss, not {name}; "
                 "add: --criterion gmlm_loss"
             )
         try:
