@@ -127,7 +127,8 @@ else
     *) install "$TORCH" "$numpy" ;;
     esac
 fi
-install "$numpy" -e "$here[$extras]"
+# torch is named again, or a requirement of another package could replace it.
+install "$TORCH" "$numpy" -e "$here[$extras]"
 printf '%s\n' "$wanted" >"$stamp.tmp"
 mv "$stamp.tmp" "$stamp"
 say "$folder is ready"

@@ -283,6 +283,30 @@ def test_nothing_left_of_train(raw, capsys):
     assert "no pair is left of 2 (dropped: {'empty': 2})" in refused(capsys, prepare(raw))
 
 
+def test_a_full_disk_is_named_and_leaves_no_data_bin(raw):
+    # A limit on the size of files fails in the same calls as a disk without space.
+    program = (
+        "import resource, sys\n"
+        "from fairseq_gmlm.cli.main import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    write_pairs(raw / "train", toy_pairs(500, 1))
+    options = ["prepare", "-s", "en", "-t", "de", "--trainpref", str(raw / "train")]
+    options += ["--bpe-merges", "30", "--destdir", str(raw / "bin")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip().split("\n")[-1].endswith("File too large")
+    assert not (raw / "bin").exists()
+    assert main(options) == 0
+    assert len(sentences(raw / "bin", "train", "en")) == 500
+
+
 def test_a_killed_run_started_again_completes(raw, capsys):
     assert prepare(raw, out="whole") == 0
     write_pairs(raw / "more", toy_pairs(15_000, 8))
