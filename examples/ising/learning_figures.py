@@ -2,12 +2,13 @@
 
 import math
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from plotting import COLOURS, MARKERS, Rows, line, panels, pick, values, whole_k
 
 
 def parameter_error(rows: Rows) -> Figure:
-    """n times the squared error against k: one column for each loss, one row for each model."""
+    """n times the squared error against k, a column for each loss; below it the error against n."""
     titles = {
         ("joint", 1.0): "joint block loss, one mask a sample",
         ("joint", 4.0): "joint block loss, four masks a sample",
@@ -15,7 +16,7 @@ def parameter_error(rows: Rows) -> Figure:
         ("product", 1.0): "product loss, one mask (caveat B)",
     }
     models = values(rows, "model")
-    figure, axes = panels(4, len(models), 3.6, 3.3)
+    figure, axes = panels(4, len(models) + 1, 3.6, 3.1)
     for i, model in enumerate(models):
         for panel, ((loss, masks), title) in zip(axes[i], titles.items()):
             chosen = pick(rows, model=model, loss=loss, masks=masks)
@@ -45,7 +46,22 @@ def parameter_error(rows: Rows) -> Figure:
             panel.set_ylim(0.75 * min(theory), 3 * max(theory))
         axes[i][0].set_ylabel(f"{model}\nn · squared parameter error")
     axes[0][0].legend(fontsize=7.5)
+    columns = [(model, loss) for model in models for loss in ("joint", "product")]
+    for panel, (model, loss) in zip(axes[-1], columns):
+        _against_n(panel, pick(rows, model=model, loss=loss, masks=1.0))
+        panel.set_title(f"{model}: {loss} loss, one mask", fontsize=9.5)
+    axes[-1][0].set_ylabel("squared parameter error")
     return figure
+
+
+def _against_n(axes: Axes, rows: Rows) -> None:
+    for index, k in enumerate(values(rows, "k")):
+        some = pick(rows, k=k)
+        line(axes, some, "n", "mse", "mse_se", index, f"k = {k:.0f}")
+        expected = [row["n_mse_theory"] / row["n"] for row in some]
+        axes.plot([row["n"] for row in some], expected, "--", color=COLOURS[index % 7])
+    axes.set(xscale="log", yscale="log", ylim=(5e-4, 1), xlabel="samples n (dashed: theory)")
+    axes.legend(fontsize=7.5)
 
 
 def joint_quality(rows: Rows) -> Figure:
@@ -113,5 +129,7 @@ def constants(rows: Rows) -> Figure:
         xlabel="coupling J",
         ylabel="C_P (line), C_AT (band)",
     )
+    panel.set_yticks([2, 5, 10, 20, 50, 100], ["2", "5", "10", "20", "50", "100"])
+    panel.set_yticks([], minor=True)
     panel.legend(fontsize=8)
     return figure

@@ -1,14 +1,14 @@
-"""A masked Transformer trained on samples of an Ising model, against everything exact."""
+"""A small ``gmlm_lm`` trained on samples of an Ising model, against everything exact."""
 
 from typing import List
 
 import torch
 from experiment import Cell, Experiment, Rows
+from language_model import build_language_model
 
 from fairseq_gmlm.theory.chains import extremes, stationary_law, total_variation_curve
 from fairseq_gmlm.theory.graphs import clique_ising
 from fairseq_gmlm.theory.mask_laws import uniform_blocks, uniform_sizes
-from fairseq_gmlm.theory.network import as_conditional, build_network, train_network
 from fairseq_gmlm.theory.neural import (
     block_gibbs_kernel,
     conditional_error,
@@ -17,6 +17,7 @@ from fairseq_gmlm.theory.neural import (
     synchronous_kernel,
 )
 from fairseq_gmlm.theory.states import total_variation
+from fairseq_gmlm.theory.training import as_conditional, train_network
 
 SITES = 5
 FIELD = 0.2
@@ -25,7 +26,7 @@ STEPS = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
 
 def _cells(quick: bool) -> List[Cell]:
     learned = [
-        {"J": j, "n": n, "training": training, "seed": seed, "updates": 20 if quick else 800}
+        {"J": j, "n": n, "training": training, "seed": seed, "updates": 20 if quick else 600}
         for j in (0.1, 0.6)
         for n in ((500,) if quick else (500, 2000, 8000))
         for training in ("one site", "uniform sizes")
@@ -43,7 +44,7 @@ def _neural(cell: Cell) -> Rows:
         masks = uniform_blocks(SITES, 1)
         if cell["training"] == "uniform sizes":
             masks = uniform_sizes(SITES)
-        network = build_network(SITES, 2, cell["seed"])
+        network = build_language_model(SITES, 2, cell["seed"])
         train_network(network, samples, masks, cell["updates"], cell["seed"], batch_size=128)
         conditional = as_conditional(network)
     rows: Rows = [

@@ -8,7 +8,7 @@
 - ``asymptotics``: generalized Fisher information and sandwich covariances.
 - ``constants``, ``bounds``: Poincare and entropy constants, the bound on the joint.
 - ``chains``, ``simulation``: exact kernels, and vectorised chains of hundreds of sites.
-- ``neural``, ``network``: a learned model's conditionals and chains against the exact ones.
+- ``neural``, ``training``: a learned model's conditionals and chains against the exact ones.
 - ``report``: all of it for one Ising model, as ``fairseq-gmlm theory`` prints it.
 
 Everything is float64; errors are ``ValueError`` except for files, which raise ``UserError``.

@@ -1,8 +1,11 @@
+import importlib
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from fairseq_gmlm.theory.chains import (
     block_gibbs_matrix,
@@ -17,7 +20,6 @@ from fairseq_gmlm.theory.mask_laws import (
     uniform_blocks,
     uniform_sizes,
 )
-from fairseq_gmlm.theory.network import as_conditional, build_network, train_network
 from fairseq_gmlm.theory.neural import (
     block_gibbs_kernel,
     conditional_error,
@@ -26,8 +28,25 @@ from fairseq_gmlm.theory.neural import (
     synchronous_kernel,
 )
 from fairseq_gmlm.theory.states import total_variation
+from fairseq_gmlm.theory.training import as_conditional, train_network
 
 MODELS = [dense_ising(4, 0.7, 0.3, 0), dense_field(3, 3, 0.7, 0)]
+
+
+class SmallNetwork(nn.Module):
+    """One hidden layer on one-hot symbols (or zeros where hidden), with a fixed seed."""
+
+    def __init__(self, num_sites, seed, width=32):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.layers = nn.Sequential(
+                nn.Linear(2 * num_sites, width), nn.GELU(), nn.Linear(width, 2 * num_sites)
+            )
+
+    def forward(self, tokens, hidden):
+        shown = nn.functional.one_hot(tokens, 2).float().masked_fill(hidden[..., None], 0)
+        return torch.log_softmax(self.layers(shown.flatten(1)).reshape(*tokens.shape, 2), -1)
 
 
 def uniform_conditional(alphabet_size):
@@ -86,7 +105,7 @@ def test_bad_conditionals_are_named():
 def test_a_small_network_learns_the_conditionals():
     model, n = clique_ising([3], 0.4, 0.3), 3
     samples = model.sample(4000, torch.Generator().manual_seed(0))
-    network = build_network(n, 2, seed=0, width=16, layers=1)
+    network = SmallNetwork(n, seed=0)
     before = conditional_error(as_conditional(network), model, uniform_sizes(n))
     loss = train_network(network, samples, uniform_sizes(n), 250, seed=0, batch_size=128)
     after = conditional_error(as_conditional(network), model, uniform_sizes(n))
@@ -94,7 +113,7 @@ def test_a_small_network_learns_the_conditionals():
     for k in (1, 2, 3):
         assert after[k] < 0.01 < before[k]
     joint = block_gibbs_kernel(as_conditional(network), model.space, uniform_blocks(n, n))
-    assert total_variation(stationary_law(joint), model.probabilities()) < 0.05
+    assert total_variation(stationary_law(joint), model.probabilities()) < 0.1
 
 
 def test_networks_and_training_are_reproducible_and_hide_what_is_hidden():
@@ -102,7 +121,7 @@ def test_networks_and_training_are_reproducible_and_hide_what_is_hidden():
     samples = model.sample(200, torch.Generator().manual_seed(0))
     answers = []
     for _ in range(2):
-        network = build_network(3, 2, seed=4, width=8, layers=1)
+        network = SmallNetwork(3, seed=4)
         train_network(network, samples, uniform_sizes(3), 3, seed=1, batch_size=16)
         hidden = torch.tensor([[True, False, True]])
         first = as_conditional(network)(torch.tensor([[0, 1, 0]]), hidden)
@@ -113,9 +132,26 @@ def test_networks_and_training_are_reproducible_and_hide_what_is_hidden():
 
 
 def test_masks_that_cannot_be_trained_with_are_named():
-    network, samples = build_network(2, 2, 0, 8, 1), torch.zeros(4, 2, dtype=torch.long)
+    network, samples = SmallNetwork(2, seed=0), torch.zeros(4, 2, dtype=torch.long)
     space = clique_ising([2], 0.1).space
     adaptive = adaptive_blocks(space, [[0], [1]], lambda x: torch.zeros(len(x), 2))
     for law in (bernoulli_mask(2, 0.5), adaptive):
         with pytest.raises(ValueError, match="always hides a site"):
             train_network(network, samples, law, 1, 0)
+
+
+def test_the_language_model_of_the_example_answers_about_symbols(monkeypatch):
+    pytest.importorskip("fairseq")
+    examples = Path(__file__).parents[2] / "examples" / "ising"
+    monkeypatch.syspath_prepend(str(examples))
+    network = importlib.import_module("language_model").build_language_model(3, 2, seed=0)
+    model = clique_ising([3], 0.4, 0.3)
+    samples = model.sample(500, torch.Generator().manual_seed(0))
+    train_network(network, samples, uniform_sizes(3), 60, seed=0, batch_size=64)
+    conditional = as_conditional(network)
+    hidden = torch.tensor([[True, False, True]])
+    first = conditional(torch.tensor([[0, 1, 0]]), hidden)
+    assert first.shape == (1, 3, 2) and first.exp().sum(-1).allclose(torch.ones(1, 3))
+    assert first.equal(conditional(torch.tensor([[1, 1, 1]]), hidden))
+    assert not first.equal(conditional(torch.tensor([[0, 0, 0]]), hidden))
+    assert conditional_error(conditional, model, uniform_sizes(3))[3] < 0.05

@@ -1,4 +1,8 @@
-"""A small bidirectional Transformer on short sequences, trained by masked prediction."""
+"""Masked prediction with any network on short sequences, ``gmlm_lm`` among them.
+
+A network is a module whose ``forward(tokens, hidden)`` maps symbols ``(R, N)`` and a mask
+``(R, N)`` to log-probabilities ``(R, N, A)``; ``examples/ising`` makes one of ``gmlm_lm``.
+"""
 
 from typing import Optional
 
@@ -7,45 +11,6 @@ from torch import BoolTensor, LongTensor, Tensor, nn
 
 from fairseq_gmlm.theory.mask_laws import MaskLaw
 from fairseq_gmlm.theory.neural import Conditional
-
-
-class MaskedTransformer(nn.Module):
-    """Pre-norm Transformer encoder with learned positions; symbol ``A`` of its table is the mask.
-
-    Args:
-        num_sites: N.
-        alphabet_size: A.
-        width: of the hidden states, a multiple of four (there are four heads).
-        layers: how many.
-    """
-
-    def __init__(self, num_sites: int, alphabet_size: int, width: int, layers: int) -> None:
-        super().__init__()
-        self.mask = alphabet_size
-        self.symbols = nn.Embedding(alphabet_size + 1, width)
-        self.positions = nn.Parameter(0.5 * torch.randn(num_sites, width))
-        layer = nn.TransformerEncoderLayer(
-            width, 4, 2 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.output = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, alphabet_size))
-
-    def forward(self, tokens: LongTensor, hidden: BoolTensor) -> Tensor:
-        """Log-probabilities ``(R, N, A)`` for ``tokens (R, N)`` of which ``hidden`` are masked."""
-        shown = self.symbols(tokens.masked_fill(hidden, self.mask)) + self.positions
-        return torch.log_softmax(self.output(self.encoder(shown)), -1)
-
-
-def build_network(
-    num_sites: int, alphabet_size: int, seed: int, width: int = 32, layers: int = 2
-) -> nn.Module:
-    """The masked model of the neural experiment: a module with ``forward(tokens, hidden)``.
-
-    Everything else here asks no more of it than that signature.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return MaskedTransformer(num_sites, alphabet_size, width, layers)
 
 
 def as_conditional(network: nn.Module) -> Conditional:
