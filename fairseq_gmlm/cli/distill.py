@@ -89,8 +89,9 @@ def run(args: argparse.Namespace) -> int:
     """
     _check(args)
     from fairseq_gmlm.data.beam_search import SearchOptions
-    from fairseq_gmlm.data.distillation import Distillation, claim, merge, run_shard
+    from fairseq_gmlm.data.distillation import Distillation, claim, run_shard
     from fairseq_gmlm.data.files import plain_os_errors
+    from fairseq_gmlm.data.merging import merge
 
     compute_type = args.compute_type or ("int8" if args.engine == "ctranslate2" else None)
     job = Distillation(

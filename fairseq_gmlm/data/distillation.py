@@ -3,32 +3,18 @@
 import hashlib
 import json
 import logging
-import shutil
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Optional
 
-import torch
-from fairseq.data import indexed_dataset
 from tqdm import tqdm
 
 from fairseq_gmlm.data import databin
-from fairseq_gmlm.data.beam_search import Engine, SearchOptions, build_engine
-from fairseq_gmlm.data.checkpoints import load_checkpoint
-from fairseq_gmlm.data.chunks import Chunk, ChunkStore, Outcome
-from fairseq_gmlm.data.databin import Languages
-from fairseq_gmlm.data.files import (
-    copy_file,
-    first_difference,
-    folder_lock,
-    read_json,
-    sha256_of,
-    write_json,
-)
-from fairseq_gmlm.data.length_ratios import LengthRatios
-from fairseq_gmlm.data.teacher import Teacher, direction_of, load_teacher
-from fairseq_gmlm.data.versions import installed_versions
+from fairseq_gmlm.data.beam_search import SearchOptions, build_engine
+from fairseq_gmlm.data.chunk_translation import forbidden_symbols, translate_chunk
+from fairseq_gmlm.data.chunks import ChunkStore
+from fairseq_gmlm.data.files import first_difference, folder_lock, read_json, sha256_of, write_json
+from fairseq_gmlm.data.teacher import load_teacher
 from fairseq_gmlm.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -146,81 +132,6 @@ def store_of(job: Distillation, options: Dict[str, Any]) -> ChunkStore:
     )
 
 
-def batches_by_length(
-    lengths: Sequence[int], max_tokens: Optional[int], max_sentences: Optional[int]
-) -> Iterator[List[int]]:
-    """Indices in batches of similar length, shortest first.
-
-    Args:
-        lengths: tokens of each sentence.
-        max_tokens: limit of sentences times longest sentence; one sentence may exceed it.
-        max_sentences: limit of sentences.
-    """
-    batch: List[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        too_many = max_sentences is not None and len(batch) == max_sentences
-        too_long = max_tokens is not None and (len(batch) + 1) * lengths[index] > max_tokens
-        if batch and (too_many or too_long):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
-
-
-def translate_chunk(
-    sources: Sequence[List[int]],
-    engine: Engine,
-    forbidden: Sequence[int],
-    max_source: int,
-    max_tokens: Optional[int],
-    max_sentences: Optional[int],
-    progress: Optional[tqdm] = None,
-) -> Chunk:
-    """Translate consecutive sentences, sorted by length for speed, answered in order.
-
-    Args:
-        sources: token ids without the end symbol.
-        forbidden: symbols that no target may hold, such as padding; taken out.
-        max_source: longest source that the teacher can read, its end symbol counted.
-    """
-    began = time.monotonic()
-    never = set(forbidden)
-    targets: List[List[int]] = [[] for _ in sources]
-    outcomes = [Outcome.TRANSLATED] * len(sources)
-    todo: List[int] = []
-    for index, source in enumerate(sources):
-        if not source:
-            outcomes[index] = Outcome.EMPTY_SOURCE
-        elif len(source) + 1 > max_source:
-            outcomes[index] = Outcome.SOURCE_TOO_LONG
-        else:
-            todo.append(index)
-    lengths = [len(sources[index]) + 1 for index in todo]
-    for batch in batches_by_length(lengths, max_tokens, max_sentences):
-        indices = [todo[position] for position in batch]
-        for index, target in zip(indices, engine.translate([sources[i] for i in indices])):
-            targets[index] = [token for token in target if token not in never]
-            if not targets[index]:
-                outcomes[index] = Outcome.EMPTY_OUTPUT
-        if progress is not None:
-            progress.update(len(indices))
-    if progress is not None:
-        progress.update(len(sources) - len(todo))
-    return Chunk(targets, outcomes, time.monotonic() - began)
-
-
-def _forbidden(teacher: Teacher) -> List[int]:
-    dictionary = teacher.target_dictionary
-    filler = [
-        index
-        for index, (symbol, count) in enumerate(zip(dictionary.symbols, dictionary.count))
-        if count == 0 and symbol.startswith("madeupword")
-    ]
-    specials = [dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk()]
-    return [*specials, *filler]
-
-
 def run_shard(
     job: Distillation,
     options: Dict[str, Any],
@@ -249,91 +160,11 @@ def run_shard(
         )
         total = sum(len(store.range_of(index)) for index in chunks)
         done = total - sum(len(store.range_of(index)) for index in todo)
+        forbidden = forbidden_symbols(teacher.target_dictionary)
         with tqdm(total=total, initial=done, unit=" lines", desc="distilling", disable=None) as bar:
             for index in todo:
                 batch = [sources[number].tolist()[:-1] for number in store.range_of(index)]
                 chunk = translate_chunk(
-                    batch, engine, _forbidden(teacher), max_source, max_tokens, max_sentences, bar
+                    batch, engine, forbidden, max_source, max_tokens, max_sentences, bar
                 )
                 store.write(index, chunk)
-
-
-def _write_targets(
-    store: ChunkStore, references: Any, sources: Any, prefix: Path, size: int, eos: int
-) -> Dict[str, Any]:
-    """Binarise all chunks; returns counts and length ratios."""
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=size)
-    outcomes = dict.fromkeys(Outcome, 0)
-    to_source, to_reference = LengthRatios(), LengthRatios()
-    seconds, number = 0.0, 0
-    for chunk in tqdm(store.read_all(), total=len(store), desc="merging", disable=None):
-        seconds += chunk.seconds
-        for target, outcome in zip(chunk.targets, chunk.outcomes):
-            outcomes[outcome] += 1
-            if outcome is Outcome.TRANSLATED:
-                to_source.add(len(target), len(sources[number]) - 1)
-                to_reference.add(len(target), len(references[number]) - 1)
-                builder.add_item(torch.tensor([*target, eos], dtype=torch.int32))
-            else:
-                builder.add_item(references[number])
-            number += 1
-    builder.finalize(f"{prefix}.idx")
-    return {
-        "counts": {"sentences": number, **{o.name.lower(): n for o, n in outcomes.items()}},
-        "length_ratios": {
-            "distilled_to_source": to_source.summary(),
-            "distilled_to_reference": to_reference.summary(),
-        },
-        "seconds": round(seconds, 3),
-    }
-
-
-def merge(job: Distillation, options: Dict[str, Any]) -> Dict[str, Any]:
-    """Make the destination from all chunks; it appears whole or not at all.
-
-    Everything but the train targets is copied byte for byte.
-
-    Returns:
-        the content of ``distill.json``.
-
-    Raises:
-        UserError: when a chunk is missing, damaged or of another distillation.
-    """
-    store = store_of(job, options)
-    if store.missing():
-        next(store.read_all())
-    pair = databin.find_languages(job.data)
-    with folder_lock(job.work, ".lock-merge"):
-        source, target = direction_of(load_checkpoint(job.teacher, mmap=True), job.data, pair)
-        dictionary = databin.load_dictionary(job.data, target)
-        result = job.work / "bin"
-        shutil.rmtree(result, ignore_errors=True)
-        result.mkdir()
-        replaced = databin.prefix_of(job.data, "train", pair, target)
-        skipped = {f"{replaced.name}.bin", f"{replaced.name}.idx", "preprocess.log"}
-        for path in sorted(job.data.iterdir()):
-            if path.is_file() and path.name not in skipped:
-                copy_file(path, result / path.name)
-        outcome = _write_targets(
-            store,
-            databin.load_split(replaced),
-            databin.load_split(databin.prefix_of(job.data, "train", pair, source)),
-            result / replaced.name,
-            len(dictionary),
-            dictionary.eos(),
-        )
-        record = {
-            "format": 1,
-            "teacher": {"path": str(job.teacher), "sha256": options["teacher_sha256"]},
-            "data": str(job.data),
-            "direction": Languages(source, target)._asdict(),
-            "options": options,
-            "versions": installed_versions("ctranslate2"),
-            **outcome,
-        }
-        write_json(result / SIDE_CAR, record)
-        if job.destination.is_dir():
-            job.destination.rmdir()
-        result.rename(job.destination)
-        shutil.rmtree(job.work)
-    return record

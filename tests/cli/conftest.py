@@ -1,45 +1,11 @@
 """A toy data-bin and a teacher trained on it for a few updates, shared by the command-line tests."""
 
-import os
-import random
-import subprocess
-import sys
 from pathlib import Path
-from typing import List, Tuple
 
 import pytest
+from toy_teacher import ROOT, run_command, toy_pairs, write_pairs
 
 from fairseq_gmlm.cli.main import main
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def toy_pairs(count: int, seed: int) -> List[Tuple[str, str]]:
-    """Sentences of five words in two made-up languages, the second one backwards."""
-    rng = random.Random(seed)
-    pairs = []
-    for _ in range(count):
-        words = [f"w{rng.randrange(12)}" for _ in range(rng.randrange(1, 9))]
-        pairs.append((" ".join(words), " ".join(f"v{word[1:]}" for word in reversed(words))))
-    return pairs
-
-
-def write_pairs(prefix: Path, pairs: List[Tuple[str, str]]) -> None:
-    """Write ``PREFIX.en`` and ``PREFIX.de``."""
-    for side, language in enumerate(("en", "de")):
-        text = "".join(f"{pair[side]}\n" for pair in pairs)
-        prefix.with_name(f"{prefix.name}.{language}").write_bytes(text.encode("utf-8"))
-
-
-def run_command(*arguments: object, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
-    """Run ``python -m ...`` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import run_command
+from toy_teacher import run_command
 
 from fairseq_gmlm.cli.main import main
 from fairseq_gmlm.data.checkpoints import load_checkpoint

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, run_command
+from toy_teacher import ROOT, run_command
 
 from fairseq_gmlm.cli.main import main
 from fairseq_gmlm.data.databin import Languages, load_dictionary, load_split, prefix_of

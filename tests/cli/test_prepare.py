@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, toy_pairs, write_pairs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toy_teacher import ROOT, toy_pairs, write_pairs
 
 from fairseq_gmlm.cli.main import main
 from fairseq_gmlm.data.databin import Languages, load_dictionary, load_split, prefix_of
