@@ -221,7 +221,7 @@ def check_ensemble(models: Sequence[Any]) -> None:
         ValueError: they were not.
     """
     for number, model in enumerate(models[1:], 2):
-        if not torch.equal(model.dictionary_keys, models[0].dictionary_keys):
+        if not torch.equal(model.dictionary_version, models[0].dictionary_version):
             raise ValueError(
                 f"model {number} of --path has other dictionaries than the first; an ensemble needs "
                 "models trained on one data-bin with one --mask-range"

@@ -54,7 +54,9 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
         self.register_buffer("mask_ids", vocabulary.mask_ids.clone(), persistent=False)
         self.register_buffer("ordinary", vocabulary.ordinary.clone(), persistent=False)
         keys = [fingerprint(encoder.dictionary), fingerprint(decoder.dictionary)]
-        self.register_buffer("dictionary_keys", torch.tensor(keys))
+        # fairseq's --store-ema multiplies every entry whose name has no "version" in it, and cannot
+        # do that to integers.
+        self.register_buffer("dictionary_version", torch.tensor(keys))
 
     @classmethod
     def build_model(cls, cfg: GMLMTransformerConfig, task: Any) -> "GMLMTransformerModel":
@@ -206,8 +208,8 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
                     "one made with its dict files: fairseq-gmlm prepare --srcdict/--tgtdict), and "
                     "the same --mask-range"
                 )
-            keys = state.get("dictionary_keys")
-            if keys is not None and int(keys[place]) != int(self.dictionary_keys[place]):
+            keys = state.get("dictionary_version")
+            if keys is not None and int(keys[place]) != int(self.dictionary_version[place]):
                 raise ValueError(
                     f"the checkpoint's {name} dictionary has the same size as the data's but other "
                     "symbols; give the data-bin that the model was trained on, or one made with "

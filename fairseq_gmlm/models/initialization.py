@@ -18,7 +18,7 @@ _EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                "decoder.output_projection.weight")  # fmt: skip
 # What fairseq's own models keep under other names, or do not need.
 _RENAMED = {"decoder.embed_length.weight": "length_predictor.weight"}
-_IGNORED = ("version", "_float_tensor", "embed_positions.weights", "dictionary_keys")
+_IGNORED = ("version", "_float_tensor", "embed_positions.weights")
 
 
 def load_checkpoint(path: str) -> Dict[str, Any]:
@@ -73,7 +73,7 @@ def check_symbols(model: nn.Module, given: Dict[str, Tensor], path: str) -> None
     Raises:
         ValueError: the dictionaries differ.
     """
-    keys = given.get("dictionary_keys")
+    keys = given.get("dictionary_version")
     if keys is None:
         return
     for side, name, key in zip(("encoder", "decoder"), ("source", "target"), keys.tolist()):
@@ -107,7 +107,7 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
     given = load_checkpoint(path)["model"]
     if "embeddings" in wanted:
         check_symbols(model, given, path)
-    checked = "dictionary_keys" in given
+    checked = "dictionary_version" in given
     own = model.state_dict()
     plain = {side: getattr(model, side).dictionary.index(MASK) for side in ("encoder", "decoder")}
     taken: Dict[str, Tensor] = {}

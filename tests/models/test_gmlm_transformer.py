@@ -173,7 +173,7 @@ def imported(stock: CMLMNATransformerModel, **options: Any) -> GMLMTransformerMo
     taken = {k: v for k, v in state.items() if k in own}
     left = set(state) - set(taken)
     assert all(k.endswith(("version", "_float_tensor")) for k in left), left
-    assert set(own) - set(taken) == {"dictionary_keys"}
+    assert set(own) - set(taken) == {"dictionary_version"}
     built.load_state_dict({**own, **taken})
     return built.eval()
 
