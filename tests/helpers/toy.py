@@ -71,7 +71,7 @@ def train_solver(data: Path, save: Path) -> Path:
     run(
         "train", *training(data, save), "--user-dir", "fairseq_gmlm",
         "--lr", 0.003, "--lr-scheduler", "polynomial_decay", "--warmup-updates", 100,
-        "--total-num-update", 1250, "--max-update", 1250, "--validate-interval", 100,
+        "--total-num-update", 1500, "--max-update", 1500, "--validate-interval", 100,
     )  # fmt: skip
     return save
 
@@ -83,7 +83,7 @@ BLEU = (
 
 
 def train_short(data: Path, save: Path) -> Path:
-    """Train for two epochs' worth of validations, BLEU deciding which checkpoint is best."""
+    """Train for 60 updates with three validations, BLEU deciding which checkpoint is best."""
     log = run(
         "train", *training(data, save), "--user-dir", "fairseq_gmlm", *BLEU,
         "--lr", 0.003, "--max-update", 60, "--validate-interval-updates", 30,
