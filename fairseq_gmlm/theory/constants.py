@@ -90,13 +90,7 @@ def entropy_constant(
 
     The lower bound climbs the ratio by L-BFGS from the slowest function of the block chain (both
     signs, small and large), from single states and from ``starts`` random laws; it is never
-    below C_P. The upper bound is the least of
-
-    - Shearer: 1 / min_g P(g in K) over the independent parts g of the model; for a product law
-      and uniform blocks it is N / k, and exact;
-    - Holley-Stroock: against a product law p, exp(oscillation of log q/p) times p's;
-    - log-Sobolev: C_P * log(1/q_min - 1) / (1 - 2 q_min), since Ent f^2 is at most that factor
-      times Var f on any finite space (Diaconis and Saloff-Coste) and Var f at most Ent f^2.
+    below C_P. The upper bound is that of :func:`entropy_upper_bound`.
 
     Raises:
         ValueError: more than 2^12 states.
@@ -104,7 +98,7 @@ def entropy_constant(
     poincare, slowest = _spectrum(model, law)
     if not law.covers():
         return EntropyConstant(math.inf, math.inf, None, "a site is never masked")
-    upper, reason = _upper_bound(model, law, poincare)
+    upper, reason = entropy_upper_bound(model, law, poincare)
     functional = EntropyRatio(model, law)
     log_q = functional.log_q
     best, witness = (1.0 if math.isinf(poincare) else poincare), None
@@ -152,7 +146,18 @@ def _climb(functional: EntropyRatio, start: Tensor) -> Tensor:
     return best[1]
 
 
-def _upper_bound(model: PairwiseField, law: MaskLaw, poincare: float) -> Tuple[float, str]:
+def entropy_upper_bound(model: PairwiseField, law: MaskLaw, poincare: float) -> Tuple[float, str]:
+    """A proven upper bound on C_AT, and the argument behind it; the least of
+
+    - Shearer: 1 / min_g P(g in K) over the independent parts g of the model; for a product law
+      and uniform blocks it is N / k, and exact;
+    - Holley-Stroock: against a product law p, exp(oscillation of log q/p) times p's;
+    - log-Sobolev: C_P * log(1/q_min - 1) / (1 - 2 q_min), since Ent f^2 is at most that factor
+      times Var f on any finite space (Diaconis and Saloff-Coste) and Var f at most Ent f^2.
+
+    Args:
+        poincare: C_P of the model and the law, which must mask every site.
+    """
     q = model.probabilities()
     smallest = q.min().item()
     if smallest >= 0.5:

@@ -24,7 +24,7 @@ def test_excess_loss_is_the_definition(first, second, k):
     assert excess_loss(truth, learned, law) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(st.integers(0, 500), st.integers(501, 1000), st.integers(1, 3))
 def test_the_bound_holds(first, second, k):
     truth, learned = dense_ising(3, 0.6, 0.3, first), dense_ising(3, 0.6, 0.3, second)
