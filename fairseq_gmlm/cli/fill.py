@@ -42,6 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write up to N completions: line number, rank, score and text, tab-separated")  # fmt: skip
     add("--keep-unknown", action="store_true",
         help="given words that the model does not know stay; it reads them as unknown")  # fmt: skip
+    add(
+        "--rank",
+        choices=["pseudo", "chain"],
+        default="pseudo",
+        help="how completions of one template compare: pseudo-log-likelihood of the whole text a "
+        "token (one more model run for each token), or log-probability of the filled tokens when "
+        "they were chosen (default: pseudo)",
+    )
     group = parser.add_argument_group("decoding")
     _add_decoding(group)
     add = group.add_argument
@@ -54,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sampling-topp", type=float, default=-1.0, metavar="P",
         help="sample among the likeliest tokens with probability P together")  # fmt: skip
     add("--lenpen", type=float, default=1.0, metavar="A",
-        help="scores are summed log-probabilities / number of filled tokens ** A")  # fmt: skip
+        help="--rank chain: scores are summed log-probabilities / number of filled tokens ** A")  # fmt: skip
     add("--allow-unk", action="store_true", help="the unknown symbol may be filled in")
     add_codec_arguments(parser)
 
@@ -102,6 +110,7 @@ def _filler(args: argparse.Namespace) -> Any:
     from fairseq_gmlm.decoding.options import DecodingOptions
     from fairseq_gmlm.decoding.strategies import build_strategy
     from fairseq_gmlm.decoding.templates import parse_length
+    from fairseq_gmlm.words import guess_marker, word_table
 
     for name in ("samples", "nbest", "max_lengths"):
         if getattr(args, name) < 1:
@@ -130,15 +139,26 @@ def _filler(args: argparse.Namespace) -> Any:
         )
     codec = Codec.of(args)
     models, task = load_models(args)
+    dictionary = task.source_dictionary
+    table = word_table(dictionary.symbols, guess_marker(dictionary.symbols))
     try:
         generator = TextGenerator(
-            models, strategy, options.choice, args.passes, args.seed, args.allow_unk,
-            args.max_tokens, args.lenpen,
-        )  # fmt: skip
+            models,
+            strategy,
+            options.choice,
+            passes=args.passes,
+            seed=args.seed,
+            allow_unk=args.allow_unk,
+            max_tokens=args.max_tokens,
+            length_penalty=args.lenpen,
+            table=table,
+        )
     except ValueError as error:
         raise UserError(f"--path {args.path}: {error}") from error
-    settings = FillOptions(blank, args.max_lengths, args.samples, args.nbest, args.keep_unknown)
-    return TemplateFiller(generator, task.source_dictionary, codec, settings)
+    settings = FillOptions(
+        blank, args.max_lengths, args.samples, args.nbest, args.rank, args.keep_unknown
+    )
+    return TemplateFiller(generator, dictionary, codec, settings)
 
 
 def _numbered(stream: IO[bytes], name: str) -> Iterator[Tuple[str, int, Any]]:

@@ -1,6 +1,6 @@
 """Canvases of a language model: given tokens with runs of masks between them."""
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -19,10 +19,13 @@ class Canvas(NamedTuple):
     Attributes:
         tokens: ids between BOS and EOS, :data:`FREE` where a token is to be found.
         key: what its random draws depend on, besides the seed.
+        firsts, lasts: places in ``tokens`` where a word must begin, and where one must end.
     """
 
     tokens: List[int]
     key: int
+    firsts: Tuple[int, ...] = ()
+    lasts: Tuple[int, ...] = ()
 
     @property
     def free(self) -> int:
@@ -81,3 +84,35 @@ class NoSource:
     def select(self, sentences: Tensor) -> "NoSource":
         """Nothing to select from."""
         return self
+
+
+class WholeWords:
+    """Keeps subwords that would begin or go on outside a blank out of its edges.
+
+    A logit hook for ``ModelConditional``.
+
+    Args:
+        canvases: the R rows of the chain.
+        table: which symbols begin a word and after which one goes on (``words.WordTable``).
+        width: T, columns of the rows.
+        device: where the logits are.
+    """
+
+    def __init__(self, canvases: Sequence[Canvas], table: Any, width: int, device: Any) -> None:
+        self.continues = (~table.begins).to(device)
+        self.goes_on = table.goes_on.to(device)
+        self.first, self.last = (
+            torch.zeros(len(canvases), width, dtype=torch.bool) for _ in range(2)
+        )
+        for row, canvas in enumerate(canvases):
+            self.first[row, [1 + place for place in canvas.firsts]] = True
+            self.last[row, [1 + place for place in canvas.lasts]] = True
+        self.first, self.last = self.first.to(device), self.last.to(device)
+
+    def __call__(self, logits: Tensor, state: ChainState, columns: Tensor, step: int) -> Tensor:
+        """Logits (R, n, V) of ``columns`` (R, n), with what does not fit at -inf."""
+        for places, symbols in ((self.first, self.continues), (self.last, self.goes_on)):
+            here = places[state.rows].gather(1, columns)
+            if bool(symbols.any()):
+                logits = logits.masked_fill(here[..., None] & symbols, -torch.inf)
+        return logits

@@ -1,7 +1,10 @@
 """From a template to the canvases of all lengths of its blanks, and from completions to text."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import torch
 
 from fairseq_gmlm.data.codec import UnknownWord, encode_ids
 from fairseq_gmlm.decoding.canvas import FREE, Canvas
@@ -13,6 +16,8 @@ from fairseq_gmlm.decoding.templates import (
     blank_lengths,
     parse_template,
 )
+from fairseq_gmlm.scoring import Scorer, Text
+from fairseq_gmlm.scoring.models import ModelLogProbs, frame_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class FillOptions:
         max_lengths: most combinations of lengths of a template.
         samples: chains per combination.
         nbest: completions returned, best first; equal texts count once.
+        rank: how completions of one template compare. ``pseudo``: mean pseudo-log-likelihood of
+            all tokens of the text; ``chain``: see ``Completion.score``.
         unknown: words that are not in the dictionary stay in the text and are unknown to the model
             (else they are a fault).
     """
@@ -32,11 +39,12 @@ class FillOptions:
     max_lengths: int = 64
     samples: int = 1
     nbest: int = 1
+    rank: str = "pseudo"
     unknown: bool = False
 
 
 class Filled(NamedTuple):
-    """One way to complete a template: its text and its score (see ``Completion``)."""
+    """One way to complete a template: its text and its score (see ``FillOptions.rank``)."""
 
     text: str
     score: float
@@ -90,10 +98,20 @@ class TemplateFiller:
             left = iter(lengths)
             filled = [[FREE] * next(left) if ids is None else ids for ids in given]
             tokens = [token for ids in filled for token in ids]
+            ends = list(accumulate(len(ids) for ids in filled))
+            blanks = [
+                (end - len(f), end - 1) for f, end, g in zip(filled, ends, given) if g is None
+            ]
+            # Where a blank ends a word must end, and where one begins a word must begin; so must
+            # one right after it.
+            firsts = {first for first, _ in blanks} | {last + 1 for _, last in blanks}
+            firsts = tuple(place for place in sorted(firsts) if place < len(tokens))
+            lasts = tuple(last for _, last in blanks)
             # Without a blank there is one way to complete it.
             for _ in range(options.samples if lengths else 1):
                 plan.sizes.append(tuple(len(ids) for ids in filled))
-                plan.canvases.append(Canvas(tokens, (number << 20) + len(plan.canvases)))
+                key = (number << 20) + len(plan.canvases)
+                plan.canvases.append(Canvas(tokens, key, firsts, lasts))
         return plan
 
     def _ids(self, fragment: Fragment) -> List[int]:
@@ -121,11 +139,28 @@ class TemplateFiller:
     def fill(self, plans: Sequence[Plan]) -> List[List[Filled]]:
         """Completions of many templates at once, each best first."""
         completions = self.generator.complete([c for plan in plans for c in plan.canvases])
+        if self.options.rank == "pseudo":
+            completions = self._ranked(plans, completions)
         results, at = [], 0
         for plan in plans:
             results.append(self._best(plan, completions[at : at + len(plan.canvases)]))
             at += len(plan.canvases)
         return results
+
+    def _ranked(self, plans: Sequence[Plan], completions: List[Completion]) -> List[Completion]:
+        """Scores replaced where several completions of a template compete."""
+        compete = [len(plan.canvases) > 1 for plan in plans for _ in plan.canvases]
+        chosen = [i for i, several in enumerate(compete) if several]
+        texts = [Text.of(torch.tensor(completions[i].tokens)) for i in chosen]
+        generator = self.generator
+        scorer = Scorer(
+            ModelLogProbs(generator.models), frame_of(generator.vocabulary), generator.max_tokens
+        )
+        scores = scorer.pseudo(texts).tolist()
+        ranked = list(completions)
+        for i, text, score in zip(chosen, texts, scores):
+            ranked[i] = ranked[i]._replace(score=score / max(text.count, 1))
+        return ranked
 
     def _best(self, plan: Plan, completions: Sequence[Completion]) -> List[Filled]:
         """The best completions of one template, no text twice."""

@@ -1,10 +1,10 @@
 """Completing texts with a language model, by the same chain as translations."""
 
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 import torch
 
-from fairseq_gmlm.decoding.canvas import Canvas, NoSource, start_canvases
+from fairseq_gmlm.decoding.canvas import Canvas, NoSource, WholeWords, start_canvases
 from fairseq_gmlm.decoding.chain import run_chain
 from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.conditional import ModelConditional
@@ -40,6 +40,7 @@ class TextGenerator:
         allow_unk: the unknown symbol may be filled in.
         max_tokens: tokens (padding included) in one batch.
         length_penalty: see :class:`Completion`.
+        table: where words begin, for canvases that demand it (``words.WordTable``).
 
     Raises:
         ValueError: a model of another kind.
@@ -55,6 +56,7 @@ class TextGenerator:
         allow_unk: bool = False,
         max_tokens: int = 4096,
         length_penalty: float = 1.0,
+        table: Optional[Any] = None,
     ) -> None:
         for model in models:
             if not hasattr(model, "lm_head") or getattr(model, "vocabulary", None) is None:
@@ -64,7 +66,7 @@ class TextGenerator:
                 )
         self.models, self.strategy, self.choice = list(models), strategy, choice
         self.passes, self.seed, self.max_tokens = passes, seed, max_tokens
-        self.length_penalty = length_penalty
+        self.length_penalty, self.table = length_penalty, table
         self.vocabulary = models[0].vocabulary
         banned = models[0].banned
         self.banned = banned[banned != self.vocabulary.unk] if allow_unk else banned
@@ -109,6 +111,9 @@ class TextGenerator:
         device = self.models[0].banned.device
         state = start_canvases(chosen, self.vocabulary, self.strategy.start, self.seed, device)
         widths = {len(canvas.tokens) for canvas in chosen}
+        hook = None
+        if self.table is not None and any(c.firsts or c.lasts for c in chosen):
+            hook = WholeWords(chosen, self.table, state.tokens.size(1), device)
         conditional = ModelConditional(
             self.models,
             [NoSource()] * len(self.models),
@@ -116,6 +121,7 @@ class TextGenerator:
             self.banned,
             padded=len(widths) > 1,
             needs_logits=self.strategy.needs_logits,
+            logit_hook=hook,
         )
         result = run_chain(
             conditional,
