@@ -178,10 +178,8 @@ def training(kind: str, folder: Path, size: Size, teacher: Path, start: Path) ->
             f"--task translation_lev --arch {arch} --noise {noise} --criterion nat_loss "
             f"--finetune-from-model {shlex.quote(str(start))}"
         )
-    return shlex.split(f"{BODY} {TRAIN} --max-tokens {size.max_tokens} {own}") + [
-        "--save-dir",
-        str(folder),
-    ]
+    words = shlex.split(f"{BODY} {TRAIN} --max-tokens {size.max_tokens} {own}")
+    return [*words, "--save-dir", str(folder)]
 
 
 def systems(paths: Dict[str, Path], data: Path, latency: int) -> Dict:

@@ -52,5 +52,5 @@ def test_names_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no comparison file at .*none.yaml"):
+    with pytest.raises(UserError, match=r"no comparison file at .*none\.yaml"):
         read_spec(tmp_path / "none.yaml")
