@@ -171,3 +171,19 @@ def test_a_sentence_decodes_the_same_alone_and_in_a_batch(models: List[Any]) -> 
             assert alone["tokens"].tolist() == expected["tokens"].tolist()
             assert alone["passes"] == expected["passes"]
             torch.testing.assert_close(alone["score"], expected["score"], atol=1e-5, rtol=0)
+
+
+def test_a_random_start_holds_words_only() -> None:
+    """Quirk 6: never a special symbol, a mask, or a row that only rounds the size up."""
+    task = support.task(words=3, mask_range=14)
+    model = support.model(task, seed=8)
+    seen = set()
+    for seed in range(40):
+        generator = support.generator(
+            [model], decode_strategy="refine", decode_start="random", decode_seed=seed
+        )
+        generator.before_pass = lambda state, step: (
+            seen.update(state.initial[state.free].tolist()) or state
+        )
+        generator.generate([model], support.sample(ROWS))
+    assert seen == {4, 5, 6}

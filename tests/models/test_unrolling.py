@@ -292,3 +292,15 @@ def test_stage_remasking_needs_a_task_with_rejecters() -> None:
     task = Namespace(cfg=Namespace(), corrupt=None)
     with pytest.raises(ValueError, match="--task translation_gmlm"):
         criterion(task, num_train_stages=2, stage_remasking="initial")
+
+
+def test_masks_per_position_count_as_masks() -> None:
+    """Quirk 3: with one mask per position the loss is on the masked words all the same."""
+    target = {"id": torch.arange(2), "target": TARGET, "net_input": {}}
+    plain, ranged = (support.task(mask_range=n).corrupt(target, 1, 3) for n in (0, 6))
+    assert bool(plain.masked.any()) and torch.equal(plain.masked, ranged.masked)
+    assert not torch.equal(plain.tokens, ranged.tokens)
+    for task, corruption in ((support.task(), plain), (support.task(mask_range=6), ranged)):
+        data = {**batch(task), "corruption": corruption}
+        _, size, _ = criterion(task, loss_weights="masked")(support.model(task), data)
+        assert float(size) == int(plain.masked.sum())
