@@ -88,6 +88,7 @@ class TranslationGMLMTask(TranslationTask):
             add_symbols(dictionary, cfg.mask_range)
         self.vocabulary = Vocabulary.of(tgt_dict, cfg.mask_range)
         self.prior, self.replacement = corruption_of(cfg)
+        self.longest_source = cfg.max_source_positions
         self.mask_rule = build_mask_rule(cfg.mask_rule, cfg.mask_span_mean)
         self._rule_checks = _CHECKED_BATCHES
 
@@ -105,8 +106,9 @@ class TranslationGMLMTask(TranslationTask):
         """Sources typed by a user: special symbols made harmless, over-long ones cut with a word."""
         if constraints is not None:
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
-        longest = self.cfg.max_source_positions
-        source = SourceDataset(src_tokens, self.src_dict, longest, bos=self.cfg.source_bos)
+        source = SourceDataset(
+            src_tokens, self.src_dict, self.longest_source, bos=self.cfg.source_bos
+        )
         pairs = LanguagePairDataset(
             source,
             source.sizes,
@@ -187,6 +189,9 @@ class TranslationGMLMTask(TranslationTask):
             raise ValueError("prefix_allowed_tokens_fn is not supported by translation_gmlm")
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError("--lm-path is not supported by translation_gmlm; leave it out")
+        # The models may know fewer positions than this command's --max-source-positions.
+        known = [model.max_positions()[0] for model in models]
+        self.longest_source = min(self.cfg.max_source_positions, *known)
         return GMLMGenerator(models, DecodingOptions.of(self.cfg, args))
 
     # -- steps ---------------------------------------------------------------------------------
