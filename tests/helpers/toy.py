@@ -7,7 +7,7 @@ from typing import List, Tuple
 from helpers.commands import Argument, call, run
 
 WORDS = [chr(ord("a") + i) * 2 for i in range(12)]
-SHORTEST, LONGEST = 2, 6
+SHORTEST, LONGEST = 2, 5
 SIZES = {"test": 200, "valid": 100, "train": 4000}
 POSITIONS = ("--max-source-positions", 16, "--max-target-positions", 16)
 
