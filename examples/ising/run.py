@@ -8,6 +8,7 @@ no numbers to quote.
 """
 
 import argparse
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -51,6 +52,8 @@ def main() -> int:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--output {args.output}: {error.strerror}; give a folder to write to")
+    # fairseq opens the root logger wide, and Pillow would log every chunk of every picture.
+    logging.getLogger("PIL").setLevel(logging.INFO)
     timing = []
     for experiment in EXPERIMENTS:
         spent = experiment.run(args.output, args.quick)
