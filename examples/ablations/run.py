@@ -6,6 +6,7 @@ A cell whose result is in DIR is not run again, so that the command can be stopp
 """
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -100,6 +101,7 @@ def run(args: argparse.Namespace) -> List[Dict[str, Any]]:
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Entry point."""
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq's import lets everything through
     try:
         run(parser().parse_args(argv))
     except UserError as error:
