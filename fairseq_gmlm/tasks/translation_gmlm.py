@@ -94,11 +94,15 @@ class TranslationGMLMTask(TranslationTask):
 
     # -- data ----------------------------------------------------------------------------------
 
+    def _seed(self) -> int:
+        """The run's seed; without fairseq's command line it is an unresolved reference."""
+        return self.cfg.seed if isinstance(self.cfg.seed, int) else 1
+
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load a split; targets get BOS in front (and sources, if asked)."""
         super().load_dataset(split, epoch, combine, **kwargs)
         bos = self.src_dict.bos() if self.cfg.source_bos else None
-        self.datasets[split] = PairDataset.of(self.datasets[split], bos)
+        self.datasets[split] = PairDataset.of(self.datasets[split], bos, self._seed())
 
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Optional[Any] = None
@@ -205,9 +209,7 @@ class TranslationGMLMTask(TranslationTask):
         vocabulary = self.vocabulary
         real = target.ne(vocabulary.pad)
         maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        # Without fairseq's command line the seed is an unresolved reference.
-        seed = self.cfg.seed if isinstance(self.cfg.seed, int) else 1
-        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
+        rng = CounterRNG((stage, number, self._seed()), sample["id"].to(target.device))
         noised = None
         if self.mask_rule is not None:
             source = sample["net_input"]["src_tokens"]
