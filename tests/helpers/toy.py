@@ -2,7 +2,7 @@
 
 import random
 from pathlib import Path
-from typing import List, Tuple
+from typing import List, Sequence, Tuple
 
 from helpers.commands import Argument, call, run
 
@@ -48,22 +48,25 @@ def binarize(raw: Path, folder: Path, *extra: Argument) -> Path:
     return folder
 
 
-def training(data: Path, save: Path) -> Tuple[Argument, ...]:
+ADAM = ("--optimizer", "adam", "--adam-betas", "(0.9,0.98)")
+
+
+def training(data: Path, save: Path, *, optimizer: Sequence[Argument] = ADAM) -> List[Argument]:
     """Arguments of ``fairseq-train`` that all toy runs share.
 
     ``--data-buffer-size 0``: with a buffer's thread, fairseq ends with status 134 when
     ``--max-update`` stops it in the middle of an epoch.
     """
-    return (
+    return [
         data, "--save-dir", save, "--task", "translation_gmlm", "--arch", "gmlm_transformer_tiny",
         "--criterion", "gmlm_loss", *POSITIONS, "--share-all-embeddings",
         "--encoder-learned-pos", "--decoder-learned-pos",
         "--encoder-normalize-before", "--decoder-normalize-before", "--decoder-layers", 1,
         "--encoder-attention-heads", 2, "--decoder-attention-heads", 2,
-        "--dropout", 0, "--optimizer", "adam", "--adam-betas", "(0.9,0.98)",
+        "--dropout", 0, *optimizer,
         "--batch-size", 128, "--num-workers", 0, "--data-buffer-size", 0, "--cpu",
         "--no-epoch-checkpoints", "--log-format", "simple", "--seed", 1,
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def train_solver(data: Path, save: Path) -> Path:
