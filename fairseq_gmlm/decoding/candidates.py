@@ -1,6 +1,7 @@
 """Length candidates and the canvases of a batch."""
 
-from typing import Any, Optional, Tuple
+import math
+from typing import Any, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ def candidate_lengths(
     options: DecodingOptions,
     target: Optional[Tensor],
     empty: Tensor,
+    output: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """Lengths to try for each sentence, BOS and EOS counted.
 
@@ -30,6 +32,7 @@ def candidate_lengths(
         options: ``length_beam``, ``length_offset_beam``, ``parallel_decodes``, ``oracle_length``.
         target: references (B, T), for the oracle.
         empty: bool (B,), sources without any word: their target is empty too.
+        output: of the length head, if it has been computed (see :func:`averaged_lengths`).
 
     Returns:
         lengths int64 (B, K) and their log-probabilities (B, K), K = ``options.candidates``.
@@ -39,7 +42,7 @@ def candidate_lengths(
         lengths = true_length(target, model.vocabulary.pad).expand(-1, options.length_beam)
         scores = torch.zeros(lengths.shape, device=lengths.device)
     else:
-        output = model.lengths(memory)
+        output = model.lengths(memory) if output is None else output
         lengths, scores = model.length_predictor.candidates(output, options.length_beam)
         if lengths.size(1) < options.length_beam:
             raise ValueError(
@@ -52,6 +55,23 @@ def candidate_lengths(
     lengths = lengths.masked_fill(empty[:, None], SHORTEST)
     times = options.parallel_decodes
     return lengths.repeat_interleave(times, 1), scores.repeat_interleave(times, 1)
+
+
+def averaged_lengths(models: Sequence[Any], memories: Sequence[Memory]) -> Optional[Tensor]:
+    """Output of an ensemble's length heads: mean probabilities of classes, or mean lengths.
+
+    None where there is nothing to average, or where the heads are of different kinds or sizes:
+    then the first model's counts.
+    """
+    if len(models) < 2:
+        return None
+    outputs = [model.lengths(memory).float() for model, memory in zip(models, memories)]
+    if len({output.shape for output in outputs}) > 1:
+        return None
+    stacked = torch.stack(outputs)
+    if stacked.dim() == 2:
+        return stacked.mean(0)
+    return stacked.log_softmax(-1).logsumexp(0) - math.log(len(models))
 
 
 def start_chain(

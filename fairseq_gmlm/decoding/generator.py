@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairseq_gmlm.counter_rng import row_keys
 from fairseq_gmlm.decoding.attention import AttentionRecorder, hypothesis_attention
-from fairseq_gmlm.decoding.candidates import candidate_lengths, start_chain
+from fairseq_gmlm.decoding.candidates import averaged_lengths, candidate_lengths, start_chain
 from fairseq_gmlm.decoding.chain import BeforePass, ChainResult, run_chain
 from fairseq_gmlm.decoding.choice import GREEDY_BELOW
 from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
@@ -144,7 +144,9 @@ class GMLMGenerator:
         """Chains of all candidates."""
         options, model = self.options, self.models[0]
         memories = [m.encode(source.tokens, source.lengths) for m in self.models]
-        lengths, _ = candidate_lengths(model, memories[0], options, target, ~source.words.any(1))
+        output = None if options.oracle_length else averaged_lengths(self.models, memories)
+        empty = ~source.words.any(1)
+        lengths, _ = candidate_lengths(model, memories[0], options, target, empty, output)
         state, padded = start_chain(
             model,
             lengths,

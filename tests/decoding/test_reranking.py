@@ -9,6 +9,7 @@ import torch
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_gmlm.decoding.candidates import averaged_lengths
 from fairseq_gmlm.decoding.reranking import check_reranker, check_sizes
 
 ROWS = [[4, 5, 6], [7, 8, 9, 10, 5], [8, 4]]
@@ -191,6 +192,33 @@ def test_probabilities_are_averaged(task: Any, model: Any) -> None:
         assert tokens[1:-1].tolist() == mean[1:-1].argmax(-1).tolist()
         expected = mean[1:-1].max(-1).values.log()
         torch.testing.assert_close(found["positional_scores"][1:-1], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "affine"])
+def test_lengths_are_averaged(task: Any, kind: str) -> None:
+    members = [support.model(task, seed=seed, length_predictor=kind) for seed in (8, 9)]
+    if kind == "affine":
+        with torch.no_grad():
+            members[1].length_predictor.offset.add_(4.0)
+    memories = [member.encode(support.sources(ROWS)) for member in members]
+    found = averaged_lengths(members, memories)
+    outputs = [member.lengths(memory) for member, memory in zip(members, memories)]
+    if kind == "pooled":
+        expected = sum(output.softmax(-1) for output in outputs) / 2
+        torch.testing.assert_close(found.exp(), expected)
+    else:
+        torch.testing.assert_close(found, outputs[0] + 2.0)
+    generator = support.generator(members, decode_strategy="mask-predict")
+    lengths = [len(h[0]["tokens"]) for h in generator.generate([], support.sample(ROWS))]
+    best = found[:, 2:].argmax(-1) + 2 if kind == "pooled" else found.round().long()
+    assert lengths == best.clamp(3, 16).tolist()
+
+
+def test_length_heads_of_different_kinds_leave_it_to_the_first(task: Any) -> None:
+    members = [support.model(task, length_predictor=kind) for kind in ("affine", "pooled")]
+    memories = [member.encode(support.sources(ROWS)) for member in members]
+    assert averaged_lengths(members, memories) is None
+    assert averaged_lengths(members[:1], memories[:1]) is None
 
 
 def test_models_are_left_unchanged(task: Any, model: Any, reranker: Any) -> None:
