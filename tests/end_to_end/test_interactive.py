@@ -32,20 +32,10 @@ def test_the_same_as_generate(toy_bin: Path, short_run: Path, size: int) -> None
     expected, sources = hypotheses(printed), tagged(printed, "S")
     numbers = sorted(expected)[:40]
     lines = "".join(sources[i] + "\n" for i in numbers).encode()
-    found = hypotheses(
-        interactive(
-            toy_bin,
-            short_run,
-            lines,
-            *BEAM,
-            "--nbest",
-            2,
-            "--batch-size",
-            size,
-            "--buffer-size",
-            17,
-        )  # fmt: skip
+    printed = interactive(
+        toy_bin, short_run, lines, *BEAM, "--nbest", 2, "--batch-size", size, "--buffer-size", 17
     )
+    found = hypotheses(printed)
     same(found, {i: expected[number] for i, number in enumerate(numbers)})
 
 
@@ -161,28 +151,10 @@ def test_equal_lines_have_equal_answers(fuzzed: Dict[int, List[Hypothesis]]) -> 
 
 def test_every_documented_decoding_flag_is_known(toy_bin: Path, short_run: Path) -> None:
     """fairseq#1715."""
-    found = hypotheses(
-        interactive(
-            toy_bin,
-            short_run,
-            b"copy aa bb\n",
-            *BEAM,
-            "--iter-decode-force-max-iter",
-            "--retain-iter-history",
-            "--print-step",
-            "--nbest",
-            2,
-            "--lenpen",
-            0.8,
-            "--decode-strategy",
-            "mask-predict",
-            "--mask-schedule",
-            "cosine",
-            "--length-offset-beam",
-            3,
-            "--decode-seed",
-            3,
-            "--allow-unk",
-        )  # fmt: skip
-    )
-    assert len(found[0]) == 2
+    printed = interactive(
+        toy_bin, short_run, b"copy aa bb\n", *BEAM, "--iter-decode-force-max-iter",
+        "--retain-iter-history", "--print-step", "--nbest", 2, "--lenpen", 0.8,
+        "--decode-strategy", "mask-predict", "--mask-schedule", "cosine",
+        "--length-offset-beam", 3, "--decode-seed", 3, "--allow-unk",
+    )  # fmt: skip
+    assert len(hypotheses(printed)[0]) == 2

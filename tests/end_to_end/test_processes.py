@@ -1,6 +1,5 @@
 """Two processes with gloo, started by torchrun, train as one that takes their batches in turn."""
 
-import socket
 from pathlib import Path
 from typing import Dict
 
@@ -21,33 +20,45 @@ def weights(folder: Path) -> Dict[str, Tensor]:
     return state["model"]
 
 
+def validation(folder: Path) -> Dict[str, float]:
+    """Sums and counts behind the numbers of the validation."""
+    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    meters = {name: meter for _, name, _, meter in state["extra_state"]["metrics"]["valid"]}
+    names = ("loss", "nll_loss", "length_loss", "accuracy", "masked_share")
+    found = {}
+    for name in names:
+        found[name] = float(meters[name]["sum"])
+        found[f"{name}, weight"] = float(meters[name]["count"])
+    return found
+
+
 @pytest.fixture(scope="module")
-def one(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Tensor]:
+def one_folder(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One process, two micro-batches an update."""
     folder = tmp_path_factory.mktemp("one")
     call(
         "train", *toy.training(toy_bin, folder, optimizer=SGD), "--batch-size", 32,
-        "--update-freq", 2, "--max-update", 5, "--disable-validation",
+        "--update-freq", 2, "--max-update", 5,
     )  # fmt: skip
-    return weights(folder)
+    return folder
 
 
-@pytest.mark.parametrize("backend", ["legacy_ddp", "pytorch_ddp"])
-def test_two_processes(toy_bin: Path, tmp_path: Path, one: Dict[str, Tensor], backend: str) -> None:
+DISTRIBUTED = (
+    "--distributed-init-method", "env://", "--distributed-world-size", 2,
+    "--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp",
+)  # fmt: skip
+
+
+def test_two_processes(toy_bin: Path, tmp_path: Path, one_folder: Path) -> None:
     """fairseq#3299. fairseq's own launcher insists on GPUs, so torchrun starts them."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    run(
-        "train", *toy.training(toy_bin, tmp_path, optimizer=SGD), "--batch-size", 32,
-        "--max-update", 5, "--distributed-backend", "gloo", "--ddp-backend", backend, "--user-dir", "fairseq_gmlm",
-        "--max-valid-steps", 2,
-        launcher=(
-            "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port),
-        ),
+    done = run(
+        "train", *toy.training(toy_bin, tmp_path, optimizer=SGD), *DISTRIBUTED, "--batch-size", 32,
+        "--max-update", 5, "--user-dir", "fairseq_gmlm", "--valid-subset", "valid", processes=2,
     )  # fmt: skip
-    found = weights(tmp_path)
+    assert "training on 2 devices" in done.out + done.err
+    found, one = weights(tmp_path), weights(one_folder)
     assert found.keys() == one.keys()
     for name, expected in one.items():
-        if expected.is_floating_point():
-            torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-4, msg=name)
+        torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-4, msg=name)
+    # Validation over two processes counts every sentence once.
+    assert validation(tmp_path) == pytest.approx(validation(one_folder), rel=1e-4)

@@ -4,11 +4,12 @@ import contextlib
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Dict, List, NamedTuple, Optional, Union
 from unittest import mock
 
 import fairseq_gmlm  # noqa: F401  (registers the plugin for ``call``)
@@ -37,7 +38,7 @@ def run(
     stdin: Optional[Union[str, bytes]] = None,
     env: Optional[Dict[str, str]] = None,
     cwd: Optional[Path] = None,
-    launcher: Sequence[str] = (),
+    processes: int = 1,
     fails: bool = False,
 ) -> Finished:
     """Run ``fairseq-<command>`` in a process of its own.
@@ -48,10 +49,12 @@ def run(
         stdin: text or bytes for its standard input.
         env: environment variables to add.
         cwd: working directory; default: this checkout.
-        launcher: arguments of Python before the command's own ``-m``, such as torchrun's.
+        processes: above 1, torchrun starts so many; see ``_torchrun``.
         fails: the command must fail; otherwise it must not.
     """
-    line = [sys.executable, *launcher, "-m", f"fairseq_cli.{command}", *map(str, args)]
+    module = f"fairseq_cli.{command}"
+    line = [sys.executable, "-m", module] if processes == 1 else _torchrun(module, processes)
+    line += map(str, args)
     data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
     done = subprocess.run(
         line,
@@ -64,6 +67,22 @@ def run(
     out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
     assert (done.returncode != 0) == fails, f"{line} ended with {done.returncode}:\n{err[-4000:]}"
     return Finished(done.returncode, out, err)
+
+
+def _torchrun(module: str, processes: int) -> List[str]:
+    """Start a module in several processes on CPUs.
+
+    fairseq takes up torchrun's variables only for GPUs: without --distributed-world-size it trains
+    apart in each process, and with it alone divides by the number of GPUs. So all is spelt out.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    script = f'exec "$0" -m {module} "$@" --distributed-rank "$RANK"'
+    return [
+        sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes),
+        "--master_port", port, "--no-python", "sh", "-c", script, sys.executable,
+    ]  # fmt: skip
 
 
 def call(command: str, *args: Argument) -> str:
