@@ -44,6 +44,7 @@ def config(**options: Any) -> GMLMTransformerConfig:
         "max_source_positions": 32,
         "max_target_positions": 16,
         "dropout": 0.0,
+        "length_predictor": "pooled",
     }
     values.update(options)
     return GMLMTransformerConfig(**values)
