@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 from fairseq.data import LanguagePairDataset
@@ -230,22 +230,30 @@ class TranslationGMLMTask(TranslationTask):
             noised,
         )
 
-    def _autocast(self, sample: Dict[str, Any]):
+    def _in_train_dtype(self, criterion: Any) -> Callable[[Any, Dict[str, Any]], Any]:
+        """The criterion, computed under autocast if ``--train-dtype`` asks for it.
+
+        Around the criterion alone, as fairseq's own train_step switches autocast off on GPUs.
+        """
         dtype = torch.bfloat16 if str(self.cfg.train_dtype) == "bfloat16" else None
-        device = sample["target"].device.type
-        return torch.autocast(device, dtype=dtype, enabled=dtype is not None)
+
+        def compute(model: Any, sample: Dict[str, Any]) -> Any:
+            device = sample["target"].device.type
+            with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+                return criterion(model, sample)
+
+        return compute
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """One forward and backward pass over a corrupted batch."""
         sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
-        with self._autocast(sample):
-            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        criterion = self._in_train_dtype(criterion)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss under noise that is the same at every validation; BLEU if asked for."""
         sample["corruption"] = self.corrupt(sample, _VALID, 0)
-        with self._autocast(sample):
-            return super().valid_step(sample, model, criterion)
+        return super().valid_step(sample, model, self._in_train_dtype(criterion))
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Hypotheses for a batch."""
