@@ -8,6 +8,7 @@ import pytest
 from fairseq import options
 
 from fairseq_gmlm.cli.main import build_parser
+from fairseq_gmlm.models.lm_config import GMLMLanguageModelConfig
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "language_modeling.md"
 
@@ -45,6 +46,7 @@ def test_every_option_named_is_one():
     line = "data --task language_modeling_gmlm --arch gmlm_lm --criterion gmlm_loss"
     parser = options.get_training_parser("language_modeling_gmlm")
     known = set(vars(options.parse_args_and_arch(parser, line.split())))
+    known |= set(GMLMLanguageModelConfig.__dataclass_fields__)  # absent unless given
     for name in ("fill", "score"):
         full = build_parser(name)
         commands = next(a for a in full._actions if isinstance(a.choices, dict))
