@@ -174,14 +174,16 @@ class GMLMGenerator:
             logit_hook=self.logit_hook,
             recorder=recorder,
         )
+        keeps = self.strategy.keeps
         return run_chain(
             conditional,
             state,
             self.strategy,
             options.passes,
             candidates=options.candidates,
-            early_stop=options.early_stop and (may_settle is not None or options.choice.greedy),
-            may_settle=may_settle,
+            early_stop=options.early_stop
+            and (keeps or may_settle is not None or options.choice.greedy),
+            may_settle=None if keeps else may_settle,
             keep_history=options.keep_history,
             before_pass=self.before_pass,
         )

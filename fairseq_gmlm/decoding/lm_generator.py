@@ -8,7 +8,6 @@ from fairseq_gmlm.decoding.canvas import Canvas, NoSource, WholeWords, start_can
 from fairseq_gmlm.decoding.chain import run_chain
 from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.conditional import ModelConditional
-from fairseq_gmlm.decoding.strategies.any_order import Revealing
 from fairseq_gmlm.decoding.strategies.base import Strategy
 
 
@@ -102,7 +101,7 @@ class TextGenerator:
     @torch.no_grad()
     def _run(self, canvases: Sequence[Canvas], batch: List[int], done: List[Completion]) -> None:
         chosen = [canvases[i] for i in batch]
-        keeps = isinstance(self.strategy, Revealing)
+        keeps = self.strategy.keeps
         most = max(canvas.free for canvas in chosen)
         if most == 0:
             for i in batch:

@@ -30,6 +30,8 @@ class Revealing(Strategy):
         per_pass: positions revealed in each pass, at least 1.
     """
 
+    keeps = True
+
     def __init__(self, per_pass: int = 1) -> None:
         if per_pass < 1:
             raise ValueError(f"--positions-per-pass must be at least 1, not {per_pass}")

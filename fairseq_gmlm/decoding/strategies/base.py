@@ -16,11 +16,14 @@ class Strategy:
         start: what stands at the free positions at first: ``mask``, ``random`` or ``mask-range``.
         needs_approval, needs_logits: whether predictions must carry the learned rejecter's verdict
             or their logits.
+        keeps: what is predicted is never taken back, so that :meth:`finished` is final even for
+            rows that sample.
     """
 
     start = "mask"
     needs_approval = False
     needs_logits = False
+    keeps = False
 
     @classmethod
     def of(cls, options: Any) -> "Strategy":
