@@ -90,6 +90,9 @@ class TextGenerator:
                 raise ValueError(
                     f"a text of {length} tokens is longer than the model's {self.longest}"
                 )
+            if canvases[i].free == 0:
+                done[i] = Completion(list(canvases[i].tokens), 0.0, 0)
+                continue
             if batch and (len(batch) + 1) * (length + 2) > self.max_tokens:
                 self._run(canvases, batch, done)
                 batch = []
@@ -103,10 +106,6 @@ class TextGenerator:
         chosen = [canvases[i] for i in batch]
         keeps = self.strategy.keeps
         most = max(canvas.free for canvas in chosen)
-        if most == 0:
-            for i in batch:
-                done[i] = Completion(list(canvases[i].tokens), 0.0, 0)
-            return
         device = self.models[0].banned.device
         state = start_canvases(chosen, self.vocabulary, self.strategy.start, self.seed, device)
         widths = {len(canvas.tokens) for canvas in chosen}
