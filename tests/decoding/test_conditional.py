@@ -12,7 +12,6 @@ from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.conditional import ModelConditional, positions_read, spread
 from fairseq_gmlm.decoding.state import ChainState
 
-
 GREEDY = Choice()
 
 
