@@ -30,7 +30,7 @@ quickstart: environment
 	"$(VENV)/bin/python" examples/quickstart/run.py
 
 test: environment
-	"$(VENV)/bin/python" -m pytest $(TESTS)
+	"$(VENV)/bin/python" -m pytest -n auto --dist loadfile $(TESTS)
 
 lint: environment
 	"$(VENV)/bin/python" -m ruff check .

@@ -41,7 +41,7 @@ setup(
         "pyyaml>=5.4",
     ],
     extras_require={
-        "test": ["pytest>=7.0", "hypothesis>=6.80", "ruff>=0.6"],
+        "test": ["pytest>=7.0", "pytest-xdist>=3.0", "hypothesis>=6.80", "ruff>=0.6"],
         "plot": ["matplotlib>=3.6"],
         "fast": ["ctranslate2>=4.3"],
     },

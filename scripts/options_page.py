@@ -23,9 +23,14 @@ HEAD = """# Options
 
 Made by `python scripts/options_page.py` from the dataclasses; a test keeps it true. Options that
 fairseq has already (`--iter-decode-max-iter`, `--iter-decode-with-beam`, `--sampling`, `--lenpen`,
-...) keep their meaning and are not repeated. `fairseq-hydra-train` takes the same names with
-underscores (`task.mask_ratio=0.5`), and so do `--eval-bleu-args` and the hub interface for what
-concerns decoding.
+...) keep their meaning and are not repeated; `--help` of fairseq's commands shows an option of a
+task only once `--task` is given. `--eval-bleu-args` and the hub interface take the same names with
+underscores for what concerns decoding.
+
+`fairseq-hydra-train` takes them in a YAML file (`--config-dir DIR --config-name NAME`) with
+`common.user_dir` and `_name: translation_gmlm` under `task`, likewise for `model` and `criterion`.
+`task=translation_gmlm` on its command line cannot work: fairseq composes before it imports the user
+dir.
 """
 
 

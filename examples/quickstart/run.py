@@ -49,7 +49,7 @@ class Size:
 
 
 SIZES = {
-    "full": Size(0, 4000, 1300, 800, 2048, 60),
+    "full": Size(0, 4000, 1300, 1100, 2048, 60),
     "smoke": Size(600, 300, 30, 20, 1024, 5),
 }
 
@@ -161,7 +161,7 @@ def training(kind: str, folder: Path, size: Size, teacher: Path, start: Path) ->
         )
     else:
         own = (
-            f"--label-smoothing 0.1 --dropout 0.1 --lr 1.5e-3 --warmup-updates {size.student // 8} "
+            f"--label-smoothing 0.1 --dropout 0.1 --lr 2.5e-3 --warmup-updates {size.student // 8} "
             f"--max-update {size.student} "
         )
     if kind == "gmlm":
@@ -268,12 +268,12 @@ def run(output: Path, size: Size) -> None:
     job.command(
         "warm-start", start, ours("warm-start", "--path", str(teacher), "--output", str(start)), 1
     )
-    # Small matrices leave a second thread idle; two trainings side by side do not.
-    side_by_side = min(2, cores)
-    with ThreadPoolExecutor(side_by_side) as pool:
+    # Small matrices leave a second thread idle; trainings side by side, on one each, do not.
+    students = ("gmlm", "cmlm", "nat")
+    with ThreadPoolExecutor(len(students) if cores > 1 else 1) as pool:
         jobs = [
-            pool.submit(train, kind, distilled, max(1, cores // side_by_side), place)
-            for place, kind in enumerate(("gmlm", "cmlm", "nat"))
+            pool.submit(train, kind, distilled, max(1, cores // len(students)), place)
+            for place, kind in enumerate(students)
         ]
         for future in jobs:
             future.result()

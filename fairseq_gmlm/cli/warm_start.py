@@ -24,9 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``fairseq-gmlm warm-start``."""
     parser.add_argument("--path", required=True, metavar="TEACHER.pt", help="trained transformer")
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of the length head (default: 1)"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,10 +41,9 @@ def run(args: argparse.Namespace) -> int:
             f"--path {args.path}: not an encoder-decoder transformer (it has no "
             "encoder.embed_tokens.weight and decoder.embed_tokens.weight)"
         )
-    width = embedding.size(1)
-    generator = torch.Generator().manual_seed(args.seed)
-    lengths = torch.randn(STOCK_LENGTHS, width, generator=generator) * width**-0.5
-    weights = {**weights, "decoder.embed_length.weight": lengths.to(embedding.dtype)}
+    # The teacher has no length head; fairseq itself starts the table at zero.
+    lengths = torch.zeros(STOCK_LENGTHS, embedding.size(1), dtype=embedding.dtype)
+    weights = {**weights, "decoder.embed_length.weight": lengths}
     history = {
         "criterion_name": "LabelSmoothedDualImitationCriterion",
         "optimizer_name": "FairseqAdam",

@@ -10,10 +10,8 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_gmlm.comparison.spec import SystemSpec
+from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.errors import UserError
-
-# Decoding options of our own generator; stock tasks would ignore them silently.
-_AUTOREGRESSIVE = "translation"
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,8 @@ class System:
             if not Path(path).is_file():
                 raise UserError(f"system {spec.name!r}: no checkpoint at {path}")
         try:
+            for path in paths:  # fairseq does not name a file that it cannot read
+                load_checkpoint(Path(path), mmap=True)
             self.models, cfg, self.task = checkpoint_utils.load_model_ensemble_and_task(
                 paths[:1], arg_overrides={"data": data}
             )

@@ -56,6 +56,13 @@ class GMLMLossConfig(FairseqDataclass):
         default=1.0,
         metadata={"help": "weight of the length loss; 1: a sentence's length counts as one token"},
     )
+    length_label_smoothing: float = field(
+        default=0.0,
+        metadata={
+            "help": "label smoothing of the length head (PaDIR smooths it like the words, over "
+            "far fewer classes)"
+        },
+    )
     rejecter_loss_weight: float = field(
         default=1.0, metadata={"help": "weight of the learned rejecter's loss"}
     )
@@ -74,8 +81,11 @@ class GMLMLoss(FairseqCriterion):
         super().__init__(task)
         if cfg.num_train_stages < 1:
             raise ValueError(f"--num-train-stages must be at least 1, not {cfg.num_train_stages}")
-        if not 0.0 <= cfg.label_smoothing < 1.0:
-            raise ValueError(f"--label-smoothing must be in [0, 1), not {cfg.label_smoothing}")
+        for name in ("label_smoothing", "length_label_smoothing"):
+            value = getattr(cfg, name)
+            if not 0.0 <= value < 1.0:
+                option = "--" + name.replace("_", "-")
+                raise ValueError(f"{option} must be in [0, 1), not {value}")
         if not hasattr(task, "corrupt"):
             raise ValueError(
                 f"gmlm_loss cannot be used with task {type(task).__name__}; "
@@ -105,6 +115,7 @@ class GMLMLoss(FairseqCriterion):
             free=free,
             stages=stages,
             label_smoothing=cfg.label_smoothing,
+            length_smoothing=cfg.length_label_smoothing,
             z_loss=cfg.z_loss,
             remasking=self.remasking,
         )

@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 ACTIVATIONS = ChoiceEnum(["relu", "gelu", "silu", "tanh"])
 NORMS = ChoiceEnum(["layer", "rms"])
-LENGTH_PREDICTORS = ChoiceEnum(["pooled", "token", "affine", "fertility", "oracle"])
+LENGTH_PREDICTORS = ChoiceEnum(["relative", "pooled", "token", "affine", "fertility", "oracle"])
 
 
 @dataclass
@@ -100,9 +100,10 @@ class GMLMTransformerConfig(FairseqDataclass):
         default=1024, metadata={"help": "longest target, in tokens with BOS and EOS"}
     )
     length_predictor: LENGTH_PREDICTORS = field(
-        default="pooled",
+        default="relative",
         metadata={
-            "help": "pooled: classes from the mean encoder state (NAT); token: from the state of "
+            "help": "relative: pooled, plus a learned bias for each difference to the source's "
+            "length; pooled: classes from the mean encoder state (NAT); token: from the state of "
             "a length token (PaDIR); affine: a * source length + b; fertility: sum of per-token "
             "fertilities; oracle: the reference's length (needs references)"
         },

@@ -48,17 +48,41 @@ class LengthClassifier(nn.Module):
         return F.linear(mean, self.weight)
 
     def loss(self, output: Tensor, length: Tensor, smoothing: float) -> LengthLoss:
-        """Cross-entropy with the same smoothing as the words (spec 3.3); longer ones clamped."""
+        """Cross-entropy, in nats; lengths beyond the table count as its last."""
         target = length.clamp(max=self.longest)
         logits = at_least_float32(output)
         loss = F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
         return LengthLoss(loss, (output.argmax(-1) == target).sum())
 
     def candidates(self, output: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-        """The ``count`` likeliest lengths, best first: lengths and log-probabilities (B, count)."""
-        log_probs = output.float().log_softmax(-1)[:, SHORTEST:]
+        """The ``count`` likeliest lengths, best first: lengths and log-probabilities (B, count).
+
+        Lengths without room for a word are left out, so that candidates differ.
+        """
+        shortest = SHORTEST + 1
+        log_probs = output.float().log_softmax(-1)[:, shortest:]
         scores, lengths = log_probs.topk(min(count, log_probs.size(1)), dim=1)
-        return lengths + SHORTEST, scores
+        return lengths + shortest, scores
+
+
+class RelativeLengthClassifier(LengthClassifier):
+    """The mean state's classes plus a learned bias for each difference to the source's length.
+
+    A mean state hardly tells how long its sentence is; the count itself does. The biases start at
+    a bell around equal lengths, so that even an untrained model asks for sensible canvases.
+    """
+
+    def __init__(self, width: int, longest: int) -> None:
+        super().__init__(width, longest, from_token=False)
+        difference = torch.arange(-longest, longest + 1, dtype=torch.float)
+        self.bias = nn.Parameter((-0.5 * (difference / 4).square()).clamp(min=-10.0))
+
+    def forward(self, memory: Memory) -> Tensor:
+        """Logits over lengths 0 .. longest, (B, longest + 1)."""
+        # BOS stands in the target alone, EOS on both sides.
+        equal = (memory.real.sum(1) + 1).clamp(max=self.longest)
+        lengths = torch.arange(self.longest + 1, device=equal.device)
+        return super().forward(memory) + self.bias[lengths - equal[:, None] + self.longest]
 
 
 class ScalarLength(nn.Module):
@@ -151,8 +175,11 @@ class OracleLength(nn.Module):
 
 def build_length_predictor(cfg: Any) -> nn.Module:
     """The predictor that ``--length-predictor`` names."""
-    kind, width = str(cfg.length_predictor), cfg.encoder_embed_dim
+    kind = "pooled" if cfg.stock_cmlm else str(cfg.length_predictor)
+    width = cfg.encoder_embed_dim
     longest = cfg.max_target_positions
+    if kind == "relative":
+        return RelativeLengthClassifier(width, longest)
     if kind in ("pooled", "token"):
         return LengthClassifier(width, longest, from_token=kind == "token")
     if kind == "affine":

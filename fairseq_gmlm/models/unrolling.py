@@ -23,6 +23,7 @@ class Unrolling:
         free: bool (B, T), positions that a prediction may fill.
         stages: number of decoder passes.
         label_smoothing, z_loss: terms of the cross-entropy.
+        length_smoothing: label smoothing of the length head.
         remasking: what of a stage's prediction is taken back before the next one, with T = stages
             in schedules; default: nothing.
     """
@@ -33,6 +34,7 @@ class Unrolling:
     free: Tensor
     stages: int = 1
     label_smoothing: float = 0.0
+    length_smoothing: float = 0.0
     z_loss: float = 0.0
     remasking: Optional[Remasking] = None
 
@@ -105,7 +107,7 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
     result = Unrolled()
     memory = model.encode(src_tokens, src_lengths)
     real = plan.target.ne(model.vocabulary.pad)
-    result.length = model.length_loss(memory, length_target(real), plan.label_smoothing)
+    result.length = model.length_loss(memory, length_target(real), plan.length_smoothing)
     weight = model.decoder.output_projection.weight
     initial, remasking = tokens, plan.remasking
     total = None

@@ -27,7 +27,7 @@ def write_pairs(prefix: Path, pairs: List[Tuple[str, str]]) -> None:
         prefix.with_name(f"{prefix.name}.{language}").write_bytes(text.encode("utf-8"))
 
 
-def run_command(*arguments: object, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+def run_command(*arguments: object, timeout: float = 400) -> "subprocess.CompletedProcess[str]":
     """Run ``python -m ...`` in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],

@@ -65,7 +65,11 @@ LOSSES: Dict[str, Dict[str, Any]] = {
     "noised": {"loss_weights": "noised"},
     "all": {"loss_weights": "all"},
     "two stages": {"num_train_stages": 2},
-    "three stages, smoothed": {"num_train_stages": 3, "label_smoothing": 0.2},
+    "three stages, smoothed": {
+        "num_train_stages": 3,
+        "label_smoothing": 0.2,
+        "length_label_smoothing": 0.1,
+    },
     "sentences": {"loss_normalization": "sentences"},
     "per sentence": {"loss_normalization": "per-sentence", "num_train_stages": 2},
     "no length": {"length_loss_weight": 0.0},
@@ -123,7 +127,7 @@ def reference(model: GMLMTransformerModel, sample: Dict[str, Any], cfg: GMLMLoss
         model.lengths(memory),
         target.ne(1).sum(1),
         reduction="sum",
-        label_smoothing=cfg.label_smoothing,
+        label_smoothing=cfg.length_label_smoothing,
     )
     return total + cfg.length_loss_weight * length
 

@@ -81,7 +81,7 @@ class Reference:
         """Numbers of free tokens."""
         memory = self.model.encode(torch.tensor([source]))
         logits = self.model.lengths(memory)[0].tolist()
-        order = sorted(range(2, len(logits)), key=lambda n: -logits[n])
+        order = sorted(range(3, len(logits)), key=lambda n: -logits[n])
         half, found = self.options["offsets"] // 2, []
         for length in order[: self.options["lengths"]]:
             for offset in range(-half, half + 1):

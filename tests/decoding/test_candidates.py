@@ -57,8 +57,8 @@ def test_likeliest_lengths_first_with_their_log_probabilities() -> None:
 
 
 def test_there_is_always_room_for_one_word_and_never_more_than_the_table_has() -> None:
-    lengths, _ = lengths_of(biased(peaks(2, 0, 1, 20)), options(iter_decode_with_beam=2))
-    assert lengths.tolist() == [[3, 20]] * 2
+    lengths, _ = lengths_of(biased(peaks(2, 0, 20, 1, 3)), options(iter_decode_with_beam=2))
+    assert lengths.tolist() == [[20, 3]] * 2
 
 
 def test_offsets_surround_each_length_within_bounds() -> None:

@@ -130,3 +130,22 @@ def test_stock_leaves_masks_where_this_project_does_not() -> None:
     assert left > 0
     for hypothesis in ours(model, batch, iter_decode_max_iter=9):
         assert not hypothesis[0]["tokens"].eq(dictionary.unk()).any()
+
+
+def test_early_stop_changes_no_output() -> None:
+    """A draft that two passes agree on is no fixed point; only an empty blank ends a row."""
+    model = make.model(seed=4)
+    rows = make.sources((1, 2, 3, 5, 8, 8), seed=2)
+    found = {}
+    for force in (False, True):
+        options = {"iter_decode_max_iter": 9, "iter_decode_with_beam": 2}
+        chosen = ours(model, make.sample(rows), **options, iter_decode_force_max_iter=force)
+        found[force] = [hypotheses[0] for hypotheses in chosen]
+    for early, forced in zip(found[False], found[True]):
+        assert early["tokens"].tolist() == forced["tokens"].tolist()
+        assert float(early["score"]) == pytest.approx(float(forced["score"]), abs=1e-6)
+        words = len(forced["tokens"]) - 2
+        assert forced["passes"] == 10
+        # floor(words * (10 - t) / 10) reaches zero after this many passes
+        needed = next(t for t in range(1, 11) if words * (10 - t) // 10 == 0)
+        assert early["passes"] >= needed

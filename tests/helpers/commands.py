@@ -62,7 +62,7 @@ def run(
         capture_output=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8", **(env or {})},
         cwd=cwd or PACKAGE.parent,
-        timeout=280,
+        timeout=600,
     )
     out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
     assert (done.returncode != 0) == fails, f"{line} ended with {done.returncode}:\n{err[-4000:]}"

@@ -185,3 +185,32 @@ def test_affine_lengths_through_the_generator() -> None:
 def test_more_lengths_than_the_model_knows_are_refused() -> None:
     with pytest.raises(ValueError, match="asks for more lengths than the model knows"):
         generate(support.model(), iter_decode_with_beam=99)
+
+
+def test_relative_biases_follow_the_source_length() -> None:
+    """Written out: pooled logits plus the bias of (target length - source length)."""
+    model = support.model(length_predictor="relative", seed=3)
+    head = model.length_predictor
+    with torch.no_grad():
+        head.bias.copy_(torch.randn_like(head.bias))
+        head.weight.copy_(torch.randn_like(head.weight))
+    rows = support.sample([[5, 6, 7], [8], [4, 5, 6, 7, 8, 9]])["net_input"]["src_tokens"]
+    memory = model.encode(rows)
+    found = model.lengths(memory)
+    for row in range(3):
+        real = memory.real[row]
+        mean = memory.states[row][real].mean(0)
+        equal = int(real.sum()) + 1
+        for length in range(head.longest + 1):
+            expected = head.weight[length] @ mean + head.bias[length - equal + head.longest]
+            assert float(found[row, length]) == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_an_untrained_relative_head_asks_for_lengths_around_the_source() -> None:
+    model = support.model(length_predictor="relative", seed=3)
+    torch.nn.init.zeros_(model.length_predictor.weight)
+    rows = support.sample([[5, 6, 7, 8, 9], [8, 4]])["net_input"]["src_tokens"]
+    lengths, _ = model.length_predictor.candidates(model.lengths(model.encode(rows)), 3)
+    # Words and EOS on both sides, BOS in the target besides.
+    assert sorted(lengths[0].tolist()) == [6, 7, 8]
+    assert sorted(lengths[1].tolist()) == [3, 4, 5]

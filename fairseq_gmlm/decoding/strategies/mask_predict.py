@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fairseq_gmlm.decoding.remasking import lowest
 from fairseq_gmlm.decoding.schedules import masked_count, masked_share
@@ -32,3 +33,11 @@ class MaskPredict(Strategy):
         count = masked_count(state.free, masked_share(self.schedule, step + 1, passes))
         again = lowest(state.scores, state.free, count)
         return replace(state, tokens=torch.where(again, state.initial, state.draft), pending=again)
+
+    def finished(self, before: ChainState, after: ChainState) -> Tensor:
+        """Rows with nothing left to predict: the only early stop that changes no output.
+
+        A draft that two passes agree on is no fixed point here, since each pass hides fewer
+        tokens than the one before.
+        """
+        return ~after.pending.any(1)

@@ -1,0 +1,64 @@
+"""Start checkpoints for fairseq's own NAT models."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from toy_teacher import run_command
+
+from fairseq_gmlm.data.checkpoints import load_checkpoint
+
+
+@pytest.mark.parametrize(
+    ("arch", "noise"),
+    [
+        ("cmlm_transformer", "random_mask"),
+        ("nonautoregressive_transformer", "full_mask"),
+        ("iterative_nonautoregressive_transformer", "full_mask"),
+    ],
+)
+def test_stock_models_train_from_it(
+    arch: str, noise: str, toy_data: Path, toy_teacher: Path, tmp_path: Path
+) -> None:
+    start = tmp_path / "start.pt"
+    done = run_command(
+        "fairseq_gmlm.cli.main", "warm-start", "--path", toy_teacher, "--output", start
+    )
+    assert done.returncode == 0, done.stderr
+    teacher = load_checkpoint(toy_teacher)["model"]
+    weights = load_checkpoint(start)["model"]
+    lengths = weights.pop("decoder.embed_length.weight")
+    assert lengths.shape[0] == 256 and not lengths.any()
+    assert weights.keys() == teacher.keys()
+    assert all(torch.equal(weights[name], teacher[name]) for name in teacher)
+    body = load_checkpoint(toy_teacher)["cfg"]["model"]
+    names = [
+        f"{side}_{part}"
+        for side in ("encoder", "decoder")
+        for part in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
+    ]
+    options = [f"--{name.replace('_', '-')}={getattr(body, name)}" for name in names]
+    done = run_command(
+        *("fairseq_cli.train", toy_data, "--user-dir", "fairseq_gmlm"),
+        *("--task", "translation_lev", "--arch", arch, "--noise", noise),
+        *("--criterion", "nat_loss", "--label-smoothing", 0.1, *options),
+        *("--share-all-embeddings", "--finetune-from-model", start, "--optimizer", "adam"),
+        *("--lr", 0, "--max-tokens", 400, "--max-update", 1, "--num-workers", 0),
+        *("--data-buffer-size", 0, "--cpu", "--save-dir", tmp_path / arch),
+        *("--required-batch-size-multiple", 1),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    trained = load_checkpoint(tmp_path / arch / "checkpoint_last.pt")["model"]
+    same = [name for name in teacher if torch.equal(trained[name], teacher[name])]
+    assert set(same) == set(teacher)
+
+
+def test_refuses_what_is_no_teacher(tmp_path: Path) -> None:
+    path = tmp_path / "other.pt"
+    torch.save({"model": {"weight": torch.zeros(2)}}, path)
+    done = run_command(
+        "fairseq_gmlm.cli.main", "warm-start", "--path", path, "--output", tmp_path / "o.pt"
+    )
+    assert done.returncode == 2
+    assert "not an encoder-decoder transformer" in done.stderr
+    assert not (tmp_path / "o.pt").exists()
