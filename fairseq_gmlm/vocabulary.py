@@ -78,8 +78,9 @@ class Vocabulary:
 
     @classmethod
     def stock_cmlm(cls, dictionary: Any) -> "Vocabulary":
-        """As fairseq's CMLM has it: <unk> is the mask and nothing is banned."""
+        """As fairseq's CMLM has it: <unk> is the mask, and nothing of its own is banned."""
         everything = list(range(len(dictionary)))
+        added = [dictionary.index(MASK)] if MASK in dictionary.indices else []
         return cls(
             size=len(dictionary),
             pad=dictionary.pad(),
@@ -88,8 +89,8 @@ class Vocabulary:
             unk=dictionary.unk(),
             mask=dictionary.unk(),
             mask_ids=torch.tensor([dictionary.unk()]),
-            banned=torch.tensor([], dtype=torch.long),
-            ordinary=torch.tensor(everything[dictionary.nspecial :]),
+            banned=torch.tensor(added, dtype=torch.long),
+            ordinary=torch.tensor([i for i in everything[dictionary.nspecial :] if i not in added]),
         )
 
     def specials(self) -> List[int]:

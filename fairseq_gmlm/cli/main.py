@@ -18,6 +18,7 @@ COMMANDS = {
     "distill": "distill",
     "average": "average",
     "warm-start": "warm_start",
+    "import-cmlm": "import_cmlm",
     "compare": "compare",
     "fill": "fill",
     "score": "score",

@@ -14,7 +14,7 @@ from fairseq_gmlm.vocabulary import MASK, fingerprint
 logger = logging.getLogger(__name__)
 
 PARTS = ("encoder", "decoder", "embeddings", "length", "rejecter")
-_EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                "decoder.output_projection.weight")  # fmt: skip
 # What fairseq's own models keep under other names, or do not need.
 _RENAMED = {"decoder.embed_length.weight": "length_predictor.weight"}
@@ -40,7 +40,7 @@ def load_checkpoint(path: str) -> Dict[str, Any]:
 
 def part_of(name: str) -> str:
     """Which of :data:`PARTS` a parameter belongs to."""
-    if name in _EMBEDDINGS:
+    if name in EMBEDDINGS:
         return "embeddings"
     return "length" if name.startswith("length_predictor") else name.split(".")[0]
 

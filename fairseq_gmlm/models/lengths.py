@@ -177,7 +177,7 @@ def build_length_predictor(cfg: Any) -> nn.Module:
     """The predictor that ``--length-predictor`` names."""
     kind = "pooled" if cfg.stock_cmlm else str(cfg.length_predictor)
     width = cfg.encoder_embed_dim
-    longest = cfg.max_target_positions
+    longest = min(cfg.max_target_positions, 255) if cfg.stock_cmlm else cfg.max_target_positions
     if kind == "relative":
         return RelativeLengthClassifier(width, longest)
     if kind in ("pooled", "token"):

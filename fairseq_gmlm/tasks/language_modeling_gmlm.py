@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Dict, Optional
 
-import torch
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum
@@ -18,6 +17,7 @@ from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.texts import BREAK_MODES, TextDataset
 from fairseq_gmlm.masking import Corruption, columns, corrupt, pick_words
 from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
+from fairseq_gmlm.tasks.precision import in_train_dtype
 from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
 from fairseq_gmlm.words import MARKERS, WordTable, guess_marker, word_table
 
@@ -214,12 +214,14 @@ class LanguageModelingGMLMTask(FairseqTask):
     def corrupt(self, sample: Dict[str, Any], stage: int, number: int) -> Corruption:
         """Corrupt a batch; the noise depends on the seed, the update and each text's number.
 
-        So it is the same in any micro-batch, on any number of processes, and after resuming.
+        So it is the same in any micro-batch, on any number of processes, and after resuming. The
+        noise of validation depends on the number alone: its losses compare between runs.
         """
         target, vocabulary = sample["target"], self.vocabulary
         real = target.ne(vocabulary.pad)
         maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        rng = CounterRNG((stage, number, self.cfg.seed), sample["id"].to(target.device))
+        seed = self.cfg.seed if stage == _TRAIN else 0
+        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
         noised = None
         if self.words is not None:
             begins = self.words.starts(target)
@@ -236,19 +238,13 @@ class LanguageModelingGMLMTask(FairseqTask):
             noised,
         )
 
-    def _autocast(self, sample: Dict[str, Any]):
-        dtype = torch.bfloat16 if str(self.cfg.train_dtype) == "bfloat16" else None
-        device = sample["target"].device.type
-        return torch.autocast(device, dtype=dtype, enabled=dtype is not None)
-
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """One forward and backward pass over a corrupted batch."""
         sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
-        with self._autocast(sample):
-            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        criterion = in_train_dtype(self.cfg, criterion)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss under noise that is the same at every validation."""
         sample["corruption"] = self.corrupt(sample, _VALID, 0)
-        with self._autocast(sample):
-            return super().valid_step(sample, model, criterion)
+        return super().valid_step(sample, model, in_train_dtype(self.cfg, criterion))

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import torch
 from fairseq.data import LanguagePairDataset
@@ -24,6 +24,7 @@ from fairseq_gmlm.masking import Corruption, corrupt
 from fairseq_gmlm.masking_rules import apply_rule, build_mask_rule, check_blind
 from fairseq_gmlm.models.initialization import initialize_from
 from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
+from fairseq_gmlm.tasks.precision import in_train_dtype
 from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
 
 logger = logging.getLogger(__name__)
@@ -203,13 +204,15 @@ class TranslationGMLMTask(TranslationTask):
     def corrupt(self, sample: Dict[str, Any], stage: int, number: int) -> Corruption:
         """Corrupt a batch; the noise depends on the seed, the update and each sentence's id.
 
-        So it is the same in any micro-batch, on any number of processes, and after resuming.
+        So it is the same in any micro-batch, on any number of processes, and after resuming. The
+        noise of validation depends on the id alone: its losses compare between runs.
         """
         target = sample["target"]
         vocabulary = self.vocabulary
         real = target.ne(vocabulary.pad)
         maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        rng = CounterRNG((stage, number, self._seed()), sample["id"].to(target.device))
+        seed = self._seed() if stage == _TRAIN else 0
+        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
         noised = None
         if self.mask_rule is not None:
             source = sample["net_input"]["src_tokens"]
@@ -230,30 +233,16 @@ class TranslationGMLMTask(TranslationTask):
             noised,
         )
 
-    def _in_train_dtype(self, criterion: Any) -> Callable[[Any, Dict[str, Any]], Any]:
-        """The criterion, computed under autocast if ``--train-dtype`` asks for it.
-
-        Around the criterion alone, as fairseq's own train_step switches autocast off on GPUs.
-        """
-        dtype = torch.bfloat16 if str(self.cfg.train_dtype) == "bfloat16" else None
-
-        def compute(model: Any, sample: Dict[str, Any]) -> Any:
-            device = sample["target"].device.type
-            with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
-                return criterion(model, sample)
-
-        return compute
-
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """One forward and backward pass over a corrupted batch."""
         sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
-        criterion = self._in_train_dtype(criterion)
+        criterion = in_train_dtype(self.cfg, criterion)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss under noise that is the same at every validation; BLEU if asked for."""
         sample["corruption"] = self.corrupt(sample, _VALID, 0)
-        return super().valid_step(sample, model, self._in_train_dtype(criterion))
+        return super().valid_step(sample, model, in_train_dtype(self.cfg, criterion))
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Hypotheses for a batch."""
