@@ -5,9 +5,10 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
+from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
+from fairseq_gmlm.models.architectures import register_architectures
 from fairseq_gmlm.models.decoder import Decoded
 from fairseq_gmlm.models.lm_checkpoints import dictionary_key, fit_state
 from fairseq_gmlm.models.lm_config import LM_ARCHITECTURES, GMLMLanguageModelConfig
@@ -157,14 +158,4 @@ class GMLMLanguageModel(FairseqEncoderModel):
         fit_state(self, state_dict, f"{name}." if name else "")
 
 
-def _architecture(values: Dict[str, Any]):
-    def apply(args: Any) -> None:
-        for name, value in values.items():
-            if getattr(args, name, None) is None:
-                setattr(args, name, value)
-
-    return apply
-
-
-for _name, _values in LM_ARCHITECTURES.items():
-    register_model_architecture("gmlm_lm", _name)(_architecture(_values))
+register_architectures("gmlm_lm", LM_ARCHITECTURES)

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from fairseq.models import (
     FairseqEncoderDecoderModel,
     register_model,
-    register_model_architecture,
 )
 from fairseq.models.transformer import Embedding
 from torch import Tensor, nn
 
 from fairseq_gmlm.losses import TokenLoss, gather
+from fairseq_gmlm.models.architectures import register_architectures
 from fairseq_gmlm.models.config import ARCHITECTURES, GMLMTransformerConfig
 from fairseq_gmlm.models.decoder import Decoded, GMLMDecoder
 from fairseq_gmlm.models.encoder import GMLMEncoder
@@ -217,14 +217,4 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
                 )
 
 
-def _architecture(values: Dict[str, Any]):
-    def apply(args: Any) -> None:
-        for name, value in values.items():
-            if getattr(args, name, None) is None:
-                setattr(args, name, value)
-
-    return apply
-
-
-for _name, _values in ARCHITECTURES.items():
-    register_model_architecture("gmlm_transformer", _name)(_architecture(_values))
+register_architectures("gmlm_transformer", ARCHITECTURES)

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from omegaconf import II
 
+from fairseq_gmlm.data.texts import BREAK_MODES
 from fairseq_gmlm.masking import COUNTS, PRIORS, MaskPrior, Replacement
 
 
@@ -52,6 +54,30 @@ class CorruptionConfig(FairseqDataclass):
             "help": "number of per-position mask symbols, at least the longest target without BOS "
             "and EOS; 0: one symbol for all (PaDIR's use_range_mask)"
         },
+    )
+    train_dtype: ChoiceEnum(["float32", "bfloat16"]) = field(
+        default="float32",
+        metadata={
+            "help": "bfloat16: autocast in training and validation, on CPU and GPU (fairseq's "
+            "own --bf16 ends in an error on a CPU)"
+        },
+    )
+    seed: int = II("common.seed")
+
+
+@dataclass
+class TextConfig(FairseqDataclass):
+    """How lines of text become examples."""
+
+    sample_break_mode: ChoiceEnum(list(BREAK_MODES)) = field(
+        default="eos",
+        metadata={
+            "help": "eos: one line a text; none: blocks of --tokens-per-sample; complete: as many "
+            "whole lines as fit; complete_doc: the same, and never across empty lines"
+        },
+    )
+    tokens_per_sample: int = field(
+        default=512, metadata={"help": "longest text, in tokens with BOS and EOS"}
     )
 
 

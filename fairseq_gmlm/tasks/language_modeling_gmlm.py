@@ -11,13 +11,13 @@ from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import II
+from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
-from fairseq_gmlm.data.texts import BREAK_MODES, TextDataset
-from fairseq_gmlm.masking import Corruption, columns, corrupt, pick_words
-from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
-from fairseq_gmlm.tasks.precision import in_train_dtype
+from fairseq_gmlm.data.texts import TextDataset
+from fairseq_gmlm.masking import columns, pick_words
+from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, TextConfig, corruption_of
+from fairseq_gmlm.tasks.masked import MaskedTask
 from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
 from fairseq_gmlm.words import MARKERS, WordTable, guess_marker, word_table
 
@@ -27,7 +27,7 @@ _TRAIN, _VALID = 1, 2
 
 
 @dataclass
-class LanguageModelingGMLMConfig(CorruptionConfig):
+class LanguageModelingGMLMConfig(TextConfig, CorruptionConfig):
     """Data and corruption of texts."""
 
     data: Optional[str] = field(
@@ -36,16 +36,6 @@ class LanguageModelingGMLMConfig(CorruptionConfig):
             "help": "folder made by fairseq-preprocess --only-source; several, separated by ':', "
             "are taken in turn, one an epoch"
         },
-    )
-    sample_break_mode: ChoiceEnum(list(BREAK_MODES)) = field(
-        default="eos",
-        metadata={
-            "help": "eos: one line a text; none: blocks of --tokens-per-sample; complete: as many "
-            "whole lines as fit; complete_doc: the same, and never across empty lines"
-        },
-    )
-    tokens_per_sample: int = field(
-        default=512, metadata={"help": "longest text, in tokens with BOS and EOS"}
     )
     whole_words: ChoiceEnum([*MARKERS, "auto"]) = field(
         default="none",
@@ -58,24 +48,20 @@ class LanguageModelingGMLMConfig(CorruptionConfig):
         default=None,
         metadata={"help": "GPT-2's encoder.json, if the dictionary has its numbers for symbols"},
     )
-    train_dtype: ChoiceEnum(["float32", "bfloat16"]) = field(
-        default="float32",
-        metadata={"help": "bfloat16: autocast in training and validation, on CPU and GPU"},
-    )
     dataset_impl: Optional[str] = field(
         default=None, metadata={"help": "format of the binarised files; found by itself"}
     )
-    seed: int = II("common.seed")
 
 
 @register_task("language_modeling_gmlm", dataclass=LanguageModelingGMLMConfig)
-class LanguageModelingGMLMTask(FairseqTask):
+class LanguageModelingGMLMTask(MaskedTask, FairseqTask):
     """Texts BOS ... EOS of which any part may be hidden.
 
     ``fairseq-gmlm fill`` generates with its models, ``fairseq-gmlm score`` scores texts.
     """
 
     cfg: LanguageModelingGMLMConfig
+    name = "language_modeling_gmlm"
 
     def __init__(self, cfg: LanguageModelingGMLMConfig, dictionary: Dictionary) -> None:
         super().__init__(cfg)
@@ -181,22 +167,13 @@ class LanguageModelingGMLMTask(FairseqTask):
         """The criterion ``gmlm_loss``.
 
         Raises:
-            ValueError: another criterion.
+            ValueError: another criterion, or an option of it that is for translation.
         """
-        name = str(getattr(cfg, "_name", None) or getattr(cfg, "criterion", ""))
-        if name != "gmlm_loss":
-            raise ValueError(
-                f"task language_modeling_gmlm needs --criterion gmlm_loss, not {name}; "
-                "add: --criterion gmlm_loss"
-            )
         if str(getattr(cfg, "stage_remasking", "none")) != "none":
             raise ValueError(
                 f"--stage-remasking {cfg.stage_remasking} is for translation_gmlm; leave it out"
             )
-        try:
-            return super().build_criterion(cfg, from_checkpoint)
-        except TypeError:  # the official 0.12.2 has no second argument
-            return super().build_criterion(cfg)
+        return super().build_criterion(cfg, from_checkpoint)
 
     def build_generator(self, models: Any, args: Any, *unused: Any, **also: Any) -> Any:
         """Not through fairseq-generate.
@@ -211,40 +188,11 @@ class LanguageModelingGMLMTask(FairseqTask):
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def corrupt(self, sample: Dict[str, Any], stage: int, number: int) -> Corruption:
-        """Corrupt a batch; the noise depends on the seed, the update and each text's number.
-
-        So it is the same in any micro-batch, on any number of processes, and after resuming. The
-        noise of validation depends on the number alone: its losses compare between runs.
-        """
-        target, vocabulary = sample["target"], self.vocabulary
-        real = target.ne(vocabulary.pad)
-        maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        seed = self.cfg.seed if stage == _TRAIN else 0
-        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
-        noised = None
-        if self.words is not None:
-            begins = self.words.starts(target)
-            noised = pick_words(maskable, begins, self.prior, rng, columns(real))
-        return corrupt(
-            target,
-            maskable,
-            real,
-            self.prior,
-            self.replacement,
-            vocabulary.mask_ids.to(target.device),
-            vocabulary.ordinary.to(target.device),
-            rng,
-            noised,
-        )
-
-    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """One forward and backward pass over a corrupted batch."""
-        sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
-        criterion = in_train_dtype(self.cfg, criterion)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    def valid_step(self, sample, model, criterion):
-        """Loss under noise that is the same at every validation."""
-        sample["corruption"] = self.corrupt(sample, _VALID, 0)
-        return super().valid_step(sample, model, in_train_dtype(self.cfg, criterion))
+    def pick(
+        self, sample: Dict[str, Any], maskable: Tensor, real: Tensor, rng: CounterRNG
+    ) -> Optional[Tensor]:
+        """Whole words, if they are asked for."""
+        if self.words is None:
+            return None
+        begins = self.words.starts(sample["target"])
+        return pick_words(maskable, begins, self.prior, rng, columns(real))

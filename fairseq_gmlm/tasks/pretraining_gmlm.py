@@ -16,14 +16,15 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 
 from fairseq_gmlm.data.pretraining import OBJECTIVES, Objective, PretrainingDataset
-from fairseq_gmlm.data.texts import BREAK_MODES, TextDataset
+from fairseq_gmlm.data.texts import TextDataset
+from fairseq_gmlm.tasks.corruption_options import TextConfig
 from fairseq_gmlm.tasks.translation_gmlm import TranslationGMLMConfig, TranslationGMLMTask
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class PretrainingGMLMConfig(TranslationGMLMConfig):
+class PretrainingGMLMConfig(TextConfig, TranslationGMLMConfig):
     """Texts and what is hidden of them; the noise on targets is the translation task's."""
 
     objective: ChoiceEnum(list(OBJECTIVES)) = field(
@@ -46,16 +47,6 @@ class PretrainingGMLMConfig(TranslationGMLMConfig):
             "help": "language whose side of a translation data-bin is read (train.SRC-TGT.LANG); "
             "default: a data-bin made with fairseq-preprocess --only-source"
         },
-    )
-    sample_break_mode: ChoiceEnum(list(BREAK_MODES)) = field(
-        default="eos",
-        metadata={
-            "help": "eos: one line a text; none: blocks of --tokens-per-sample; complete: as many "
-            "whole lines as fit; complete_doc: the same, and never across empty lines"
-        },
-    )
-    tokens_per_sample: int = field(
-        default=512, metadata={"help": "longest text, in tokens with BOS and EOS"}
     )
 
 

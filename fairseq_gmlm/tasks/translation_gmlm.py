@@ -7,10 +7,8 @@ from typing import Any, Dict, Iterator, List, Optional
 
 import torch
 from fairseq.data import LanguagePairDataset
-from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from omegaconf import II
 from torch import Tensor
 
 from fairseq_gmlm.compat import before_loading
@@ -20,11 +18,10 @@ from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
 from fairseq_gmlm.decoding.reranking import check_sizes
-from fairseq_gmlm.masking import Corruption, corrupt
 from fairseq_gmlm.masking_rules import apply_rule, build_mask_rule, check_blind
 from fairseq_gmlm.models.initialization import initialize_from
 from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, corruption_of
-from fairseq_gmlm.tasks.precision import in_train_dtype
+from fairseq_gmlm.tasks.masked import MaskedTask
 from fairseq_gmlm.vocabulary import Vocabulary, add_symbols
 
 logger = logging.getLogger(__name__)
@@ -64,18 +61,10 @@ class TranslationGMLMConfig(DecodingConfig, CorruptionConfig, TranslationConfig)
         default=False,
         metadata={"help": "sources begin with BOS, as in fairseq's own NAT models"},
     )
-    train_dtype: ChoiceEnum(["float32", "bfloat16"]) = field(
-        default="float32",
-        metadata={
-            "help": "bfloat16: autocast in training and validation, on CPU and GPU (fairseq's "
-            "own --bf16 ends in an error on a CPU)"
-        },
-    )
-    seed: int = II("common.seed")
 
 
 @register_task("translation_gmlm", dataclass=TranslationGMLMConfig)
-class TranslationGMLMTask(TranslationTask):
+class TranslationGMLMTask(MaskedTask, TranslationTask):
     """Pairs with a corrupted target; decodes with :class:`GMLMGenerator`."""
 
     cfg: TranslationGMLMConfig
@@ -95,15 +84,11 @@ class TranslationGMLMTask(TranslationTask):
 
     # -- data ----------------------------------------------------------------------------------
 
-    def _seed(self) -> int:
-        """The run's seed; without fairseq's command line it is an unresolved reference."""
-        return self.cfg.seed if isinstance(self.cfg.seed, int) else 1
-
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load a split; targets get BOS in front (and sources, if asked)."""
         super().load_dataset(split, epoch, combine, **kwargs)
         bos = self.src_dict.bos() if self.cfg.source_bos else None
-        self.datasets[split] = PairDataset.of(self.datasets[split], bos, self._seed())
+        self.datasets[split] = PairDataset.of(self.datasets[split], bos, self.seed())
 
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Optional[Any] = None
@@ -160,23 +145,6 @@ class TranslationGMLMTask(TranslationTask):
         finally:
             self.src_dict, self.tgt_dict = both
 
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """The criterion ``gmlm_loss``.
-
-        Raises:
-            ValueError: another criterion.
-        """
-        name = str(getattr(cfg, "_name", None) or getattr(cfg, "criterion", ""))
-        if name != "gmlm_loss":
-            raise ValueError(
-                f"task {self.name} needs --criterion gmlm_loss, not {name}; "
-                "add: --criterion gmlm_loss"
-            )
-        try:
-            return super().build_criterion(cfg, from_checkpoint)
-        except TypeError:  # the official 0.12.2 has no second argument
-            return super().build_criterion(cfg)
-
     def build_generator(
         self,
         models: List[Any],
@@ -201,48 +169,18 @@ class TranslationGMLMTask(TranslationTask):
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def corrupt(self, sample: Dict[str, Any], stage: int, number: int) -> Corruption:
-        """Corrupt a batch; the noise depends on the seed, the update and each sentence's id.
-
-        So it is the same in any micro-batch, on any number of processes, and after resuming. The
-        noise of validation depends on the id alone: its losses compare between runs.
-        """
-        target = sample["target"]
-        vocabulary = self.vocabulary
-        real = target.ne(vocabulary.pad)
-        maskable = real & target.ne(vocabulary.bos) & target.ne(vocabulary.eos)
-        seed = self._seed() if stage == _TRAIN else 0
-        rng = CounterRNG((stage, number, seed), sample["id"].to(target.device))
-        noised = None
-        if self.mask_rule is not None:
-            source = sample["net_input"]["src_tokens"]
-            given = (self.mask_rule, target, maskable, real, self.prior, rng)
-            if self._rule_checks:
-                self._rule_checks -= 1
-                check_blind(*given, vocabulary.ordinary.to(target.device), source)
-            noised = apply_rule(*given, source)
-        return corrupt(
-            target,
-            maskable,
-            real,
-            self.prior,
-            self.replacement,
-            vocabulary.mask_ids.to(target.device),
-            vocabulary.ordinary.to(target.device),
-            rng,
-            noised,
-        )
-
-    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """One forward and backward pass over a corrupted batch."""
-        sample["corruption"] = self.corrupt(sample, _TRAIN, update_num)
-        criterion = in_train_dtype(self.cfg, criterion)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    def valid_step(self, sample, model, criterion):
-        """Loss under noise that is the same at every validation; BLEU if asked for."""
-        sample["corruption"] = self.corrupt(sample, _VALID, 0)
-        return super().valid_step(sample, model, in_train_dtype(self.cfg, criterion))
+    def pick(
+        self, sample: Dict[str, Any], maskable: Tensor, real: Tensor, rng: CounterRNG
+    ) -> Optional[Tensor]:
+        """By ``--mask-rule``, whose first batches are checked: it must not see what it hides."""
+        if self.mask_rule is None:
+            return None
+        target, source = sample["target"], sample["net_input"]["src_tokens"]
+        given = (self.mask_rule, target, maskable, real, self.prior, rng)
+        if self._rule_checks:
+            self._rule_checks -= 1
+            check_blind(*given, self.vocabulary.ordinary.to(target.device), source)
+        return apply_rule(*given, source)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Hypotheses for a batch."""
