@@ -14,6 +14,7 @@ from fairseq_gmlm.decoding.choice import GREEDY_BELOW
 from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
 from fairseq_gmlm.decoding.hypotheses import Counters, candidate_scores, hypothesis, kept
 from fairseq_gmlm.decoding.options import DecodingOptions
+from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
 from fairseq_gmlm.decoding.strategies import build_strategy
 
@@ -70,6 +71,7 @@ class GMLMGenerator:
         if self.reranker is not None:
             check_reranker(self.reranker, models[0])
         self.models, self.options = models, options
+        self._converted = options.decode_dtype == "float32"
         self.strategy = build_strategy(options.decode_strategy, options)
         if self.strategy.needs_approval and any(model.rejecter is None for model in models):
             raise ValueError(
@@ -119,6 +121,9 @@ class GMLMGenerator:
             raise ValueError("--prefix-size is not supported by translation_gmlm; leave it at 0")
         if constraints is not None:
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
+        if not self._converted:  # not earlier: fairseq builds a generator before it loads weights
+            self.models = [for_decoding(m, self.options.decode_dtype) for m in self.models]
+            self._converted = True
         tokens = sample["net_input"]["src_tokens"]
         if temperature is not None and temperature.shape != tokens.shape[:1]:
             raise ValueError(

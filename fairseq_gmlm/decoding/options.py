@@ -8,6 +8,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq_gmlm.compat import option
 from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.orders import ORDERS
+from fairseq_gmlm.decoding.precision import DTYPES
 from fairseq_gmlm.decoding.rejecters import REJECTERS, build_rejecter
 from fairseq_gmlm.decoding.remasking import REMASKING
 from fairseq_gmlm.decoding.schedules import SCHEDULES
@@ -120,6 +121,13 @@ class DecodingConfig(FairseqDataclass):
         default=0,
         metadata={"help": "pass whose attention --print-alignment reads, 1 the first; 0: the last"},
     )
+    decode_dtype: ChoiceEnum(list(DTYPES)) = field(
+        default="float32",
+        metadata={
+            "help": "number format of the decoding model: bfloat16 (CPU, GPU), float16 (GPU), int8 "
+            "(CPU); the length head stays in float32"
+        },
+    )
     allow_unk: bool = field(
         default=False, metadata={"help": "let the model output the unknown symbol"}
     )
@@ -176,6 +184,7 @@ class DecodingOptions:
     oracle_length: bool
     brevity_alpha: Optional[float]
     attention_pass: int
+    decode_dtype: str
     allow_unk: bool
     decode_seed: int
 
@@ -216,7 +225,7 @@ class DecodingOptions:
             "remask_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
             "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
             "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
-            "decode_threshold", "gibbs_block",
+            "decode_threshold", "gibbs_block", "decode_dtype",
         ]  # fmt: skip
         defaults = DecodingConfig()
         values = {name: get(name, getattr(defaults, name)) for name in names}

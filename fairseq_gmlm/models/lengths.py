@@ -41,10 +41,11 @@ class LengthClassifier(nn.Module):
 
     def forward(self, memory: Memory) -> Tensor:
         """Logits over lengths 0 .. longest, (B, longest + 1)."""
+        dtype = self.weight.dtype  # float32 also where the rest decodes in fewer bits
         if self.from_token:
-            return F.linear(memory.length_state, self.weight)
-        real = memory.real.unsqueeze(-1).to(memory.states.dtype)
-        mean = (memory.states * real).sum(1) / real.sum(1).clamp(min=1)
+            return F.linear(memory.length_state.to(dtype), self.weight)
+        states, real = memory.states.to(dtype), memory.real.unsqueeze(-1).to(dtype)
+        mean = (states * real).sum(1) / real.sum(1).clamp(min=1)
         return F.linear(mean, self.weight)
 
     def loss(self, output: Tensor, length: Tensor, smoothing: float) -> LengthLoss:
@@ -144,7 +145,7 @@ class FertilityLength(ScalarLength):
 
     def forward(self, memory: Memory) -> Tensor:
         """(B,). Encoder states get no gradient (spec 3.5)."""
-        states = memory.states.detach()
+        states = memory.states.detach().to(self.inner.weight.dtype)
         probs = self.outer(F.gelu(self.inner(states))).float().softmax(-1)
         fertility = 1 + (probs * self.offsets).sum(-1)
         return self.factor * (fertility * memory.real).sum(1) + self.offset
