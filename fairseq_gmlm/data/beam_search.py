@@ -94,6 +94,8 @@ class CTranslate2Engine:
 
         ctranslate2 = import_ctranslate2()
         self._options = options
+        # As fairseq's own search does: the position table has no more rows.
+        self._most = teacher.model.max_decoder_positions() - 1
         self._symbols = teacher.source_dictionary.symbols
         self._ids = {symbol: i for i, symbol in enumerate(teacher.target_dictionary.symbols)}
         with tempfile.TemporaryDirectory() as folder:
@@ -112,11 +114,12 @@ class CTranslate2Engine:
     def translate(self, sources: Sequence[List[int]]) -> List[List[int]]:
         """See :class:`Engine`."""
         longest = max(len(source) for source in sources) + 1
+        most = int(self._options.max_len_a * longest + self._options.max_len_b)
         results = self._translator.translate_batch(
             [[self._symbols[token] for token in source] for source in sources],
             beam_size=self._options.beam,
             length_penalty=self._options.lenpen,
-            max_decoding_length=int(self._options.max_len_a * longest + self._options.max_len_b),
+            max_decoding_length=min(most, self._most),
             disable_unk=True,
             # Long sources were sorted out before; the engine must not cut any.
             max_input_length=0,

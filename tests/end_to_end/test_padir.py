@@ -123,7 +123,7 @@ def generate(data: Path, path: Any, *more: Any) -> str:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--rejecter", "linear-schedule", "--remasking", "logits-sum"),
+        ("--rejecter", "linear-schedule", "--remasking", "initial"),
         ("--rejecter", "constant", "--bottom-percent", 25, "--remasking", "initial"),
         ("--rejecter", "stutter", "--remask-stutter", "--length-offset-beam", 3),
         (
