@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_gmlm.compat import allow_checkpoint_types, autocast_dtype, option, torch_version
-from fairseq_gmlm.models.initialization import load_checkpoint
+from fairseq_gmlm.data.checkpoints import load_checkpoint
 
 
 class Hostile:
@@ -70,8 +70,8 @@ def test_a_hostile_file_is_refused_and_runs_nothing(tmp_path: Path) -> None:
     torch.save({"model": {}, "args": Hostile(trap)}, tmp_path / "c.pt")
     with pytest.raises(pickle.UnpicklingError):
         torch.load(tmp_path / "c.pt", weights_only=True)
-    with pytest.raises(ValueError, match=r"c.pt cannot be read as a checkpoint"):
-        load_checkpoint(str(tmp_path / "c.pt"))
+    with pytest.raises(ValueError, match=r"c.pt: refused, damaged or with more than plain data"):
+        load_checkpoint(tmp_path / "c.pt")
     if torch_version() >= (2, 6):  # where fairseq's own way in is safe as well
         with pytest.raises(pickle.UnpicklingError):
             checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
@@ -84,14 +84,16 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for broken in (whole[: len(whole) // 2], b"", b"not a checkpoint"):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"c.pt cannot be read as a checkpoint"):
-            load_checkpoint(str(path))
+        with pytest.raises(ValueError, match=r"c.pt: (refused, damaged|damaged or cut short)"):
+            load_checkpoint(path)
     path.unlink()
-    with pytest.raises(ValueError, match=r"no checkpoint at .*c.pt"):
-        load_checkpoint(str(path))
+    with pytest.raises(ValueError, match=r"no such file: .*c.pt"):
+        load_checkpoint(path)
     torch.save([1, 2], path)
-    with pytest.raises(ValueError, match=r"c.pt holds no model"):
-        load_checkpoint(str(path))
+    with pytest.raises(
+        ValueError, match=r"c.pt: not a checkpoint of fairseq \(it holds no model\)"
+    ):
+        load_checkpoint(path)
 
 
 def test_allowing_twice_is_harmless() -> None:

@@ -1,14 +1,14 @@
 """Starting a model from another one's weights."""
 
 import logging
-import os
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
-import torch
 from torch import Tensor, nn
 
+from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.vocabulary import MASK, fingerprint
 
 logger = logging.getLogger(__name__)
@@ -19,23 +19,6 @@ EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
 # What fairseq's own models keep under other names, or do not need.
 _RENAMED = {"decoder.embed_length.weight": "length_predictor.weight"}
 _IGNORED = ("version", "_float_tensor", "embed_positions.weights")
-
-
-def load_checkpoint(path: str) -> Dict[str, Any]:
-    """Read a fairseq checkpoint onto the CPU, with ``weights_only`` on.
-
-    Raises:
-        ValueError: there is no such file, or it is no checkpoint.
-    """
-    if not os.path.isfile(path):
-        raise ValueError(f"no checkpoint at {path}; check the path given")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for damaged files
-        raise ValueError(f"{path} cannot be read as a checkpoint: {error}") from error
-    if not isinstance(state, dict) or "model" not in state:
-        raise ValueError(f"{path} holds no model; give a checkpoint written by fairseq-train")
-    return state
 
 
 def part_of(name: str) -> str:
@@ -104,7 +87,7 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
     wanted = {part.strip() for part in parts.split(",") if part.strip()}
     if not wanted or wanted - set(PARTS):
         raise ValueError(f"--init-parts takes any of {', '.join(PARTS)}, not {parts!r}")
-    given = load_checkpoint(path)["model"]
+    given = load_checkpoint(Path(path))["model"]
     if "embeddings" in wanted:
         check_symbols(model, given, path)
     checked = "dictionary_version" in given

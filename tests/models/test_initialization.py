@@ -150,13 +150,13 @@ def test_unknown_parts_are_refused(task: Any, tmp_path: Path, parts: str) -> Non
 
 def test_files_that_are_no_checkpoints(task: Any, tmp_path: Path) -> None:
     model = support.model(task)
-    with pytest.raises(ValueError, match="no checkpoint at"):
+    with pytest.raises(ValueError, match="no such file"):
         initialize_from(model, str(tmp_path / "none.pt"), "encoder")
     (tmp_path / "text.pt").write_text("no weights", "utf-8")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="damaged"):
         initialize_from(model, str(tmp_path / "text.pt"), "encoder")
     torch.save({"weights": {}}, tmp_path / "other.pt")
-    with pytest.raises(ValueError, match="holds no model"):
+    with pytest.raises(ValueError, match="it holds no model"):
         initialize_from(model, str(tmp_path / "other.pt"), "encoder")
     torch.save({"model": {}}, tmp_path / "empty.pt")
     with pytest.raises(ValueError, match="nothing that this model could take"):
