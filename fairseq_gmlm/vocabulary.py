@@ -49,7 +49,7 @@ class Vocabulary:
     ordinary: Tensor
 
     @classmethod
-    def of(cls, dictionary: Any, mask_range: int = 0, allow_unk: bool = False) -> "Vocabulary":
+    def of(cls, dictionary: Any, mask_range: int = 0) -> "Vocabulary":
         """From a dictionary that :func:`add_symbols` has prepared."""
         mask = dictionary.index(MASK)
         positions = [dictionary.index(RANGE_MASK.format(i)) for i in range(mask_range)]
@@ -62,8 +62,6 @@ class Vocabulary:
             if count == 0 and symbol.startswith("madeupword")
         }
         ordinary = [i for i in range(len(dictionary)) if i not in banned]
-        if allow_unk:
-            banned.discard(dictionary.unk())
         return cls(
             size=len(dictionary),
             pad=dictionary.pad(),
@@ -92,6 +90,10 @@ class Vocabulary:
             banned=torch.tensor(added, dtype=torch.long),
             ordinary=torch.tensor([i for i in everything[dictionary.nspecial :] if i not in added]),
         )
+
+    def without_unk(self, banned: Tensor) -> Tensor:
+        """``banned``, on its device, with the unknown symbol taken out: it may be predicted."""
+        return banned[banned != self.unk]
 
     def specials(self) -> List[int]:
         """Ids that are stripped from printed output."""

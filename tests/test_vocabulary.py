@@ -51,9 +51,11 @@ def test_one_mask_for_all_without_a_range() -> None:
 
 
 def test_unknown_is_predicted_only_if_allowed_and_never_drawn() -> None:
-    allowed = Vocabulary.of(prepared(), allow_unk=True)
-    assert allowed.unk not in allowed.banned.tolist()
-    assert allowed.unk not in allowed.ordinary.tolist()
+    vocabulary = Vocabulary.of(prepared())
+    allowed = vocabulary.without_unk(vocabulary.banned)
+    assert vocabulary.unk not in allowed.tolist()
+    assert {*allowed.tolist(), vocabulary.unk} == set(vocabulary.banned.tolist())
+    assert vocabulary.unk not in vocabulary.ordinary.tolist()
 
 
 def test_rows_that_only_round_the_size_up_are_no_words() -> None:

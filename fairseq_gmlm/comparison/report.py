@@ -1,7 +1,6 @@
 """Rows to Markdown, CSV and JSON."""
 
 import csv
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import List
@@ -84,8 +83,3 @@ def write_reports(rows: List[Row], json_path: str, csv_path: str, markdown_path:
     if markdown_path:
         with atomic_write(Path(markdown_path)) as stream:
             stream.write(markdown(rows) + "\n")
-
-
-def read_rows(path: Path) -> List[Row]:
-    """Rows written by :func:`write_reports`."""
-    return [Row(**row) for row in json.loads(path.read_text("utf-8"))]

@@ -81,7 +81,6 @@ class GMLMGenerator:
         vocabulary = models[0].vocabulary
         self.pad, self.eos = vocabulary.pad, vocabulary.eos
         self.symbols_to_strip_from_output = set(vocabulary.specials())
-        self.allowed = vocabulary.unk if options.allow_unk else None
         self.counters = Counters()
         self.before_pass: Optional[BeforePass] = None
         self.logit_hook: Optional[LogitHook] = None
@@ -161,8 +160,8 @@ class GMLMGenerator:
             self.pad,
         )
         banned = model.banned
-        if self.allowed is not None:
-            banned = banned[banned != self.allowed]
+        if options.allow_unk:
+            banned = model.vocabulary.without_unk(banned)
         may_settle = None
         if temperature is not None:
             temperature = temperature.to(source.tokens.device, torch.float32)

@@ -68,7 +68,7 @@ class TextGenerator:
         self.length_penalty, self.table = length_penalty, table
         self.vocabulary = models[0].vocabulary
         banned = models[0].banned
-        self.banned = banned[banned != self.vocabulary.unk] if allow_unk else banned
+        self.banned = self.vocabulary.without_unk(banned) if allow_unk else banned
 
     @property
     def longest(self) -> int:

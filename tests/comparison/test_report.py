@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_gmlm.comparison.report import Row, markdown, read_rows, write_reports
+from fairseq_gmlm.comparison.report import Row, markdown, write_reports
 
 ROWS = [
     Row("GMLM | 4", "gmlm_transformer", 21.234, 45.06, 3.5, 12.34, 20.0, 100.04, 0.987, 0.98,
@@ -24,7 +24,7 @@ def test_files_hold_every_key(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("r.json", "r.csv", "r.md")]
     write_reports(ROWS, *paths)
     assert json.loads(Path(paths[0]).read_text("utf-8")) == [asdict(ROWS[0])]
-    assert read_rows(Path(paths[0])) == ROWS
+    assert [Row(**row) for row in json.loads(Path(paths[0]).read_text("utf-8"))] == ROWS
     with open(paths[1], newline="", encoding="utf-8") as stream:
         (row,) = csv.DictReader(stream)
     assert row["bleu"] == "21.234" and set(row) == set(asdict(ROWS[0]))
