@@ -1,0 +1,6 @@
+"""The benchmarks are scripts, not a package: their folder goes onto the path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
