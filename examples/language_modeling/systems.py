@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
 SIZES: Dict[str, Size] = {
     "smoke": Size(32, 1, 2, 64, 300, 30, 1024, 1500, 60, 12, 2, 200, 12),
-    "full": Size(128, 4, 4, 512, 4000, 1400, 2048, 0, 1000, 400, 3, 3000, 280),
+    "full": Size(128, 4, 4, 512, 4000, 4000, 1024, 0, 1000, 400, 3, 3000, 280),
 }
 
 MASKED = {
@@ -61,11 +61,11 @@ def _shared(size: Size, seed: int, save: Path) -> List[str]:
     warmup = max(10, size.updates // 10)
     return [
         "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", "0.01",
-        "--clip-norm", "1.0", "--lr", "0.002", "--lr-scheduler", "polynomial_decay",
+        "--clip-norm", "1.0", "--lr", "0.0015", "--lr-scheduler", "polynomial_decay",
         "--warmup-updates", str(warmup), "--total-num-update", str(size.updates),
         "--max-update", str(size.updates), "--max-tokens", str(size.batch), "--seed", str(seed),
-        "--save-dir", str(save), "--no-epoch-checkpoints", "--save-interval-updates", "200",
-        "--keep-interval-updates", "1", "--validate-interval", "1000", "--validate-interval-updates", "200",
+        "--save-dir", str(save), "--no-epoch-checkpoints", "--save-interval-updates", "500",
+        "--keep-interval-updates", "1", "--validate-interval", "1000", "--validate-interval-updates", "500",
         "--log-format", "simple", "--log-interval", "50", "--num-workers", "0",
         "--data-buffer-size", "0", "--cpu",
     ]  # fmt: skip

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import re
 import shlex
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,10 +19,12 @@ from pathlib import Path
 from typing import Dict, List
 
 import yaml
-from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "recipes"))
+
+from commands import ROOT, Runner, Step, fairseq, ours  # noqa: E402
+
 DATA = HERE / "data"
 LANGUAGES = ("en", "de")
 
@@ -67,72 +68,6 @@ TRAIN = (
     "--data-buffer-size 0 --required-batch-size-multiple 1 --log-format simple --log-interval 10 "
     "--seed 1 --cpu "
 )
-
-
-class Runner:
-    """Runs commands once, with a log and a bar each."""
-
-    def __init__(self, output: Path, size: Size) -> None:
-        self.output, self.size = output, size
-        self.logs = output / "logs"
-        self.logs.mkdir(parents=True, exist_ok=True)
-
-    def command(self, name: str, result: Path, words: List[str], threads: int, bar_at: int = 0):
-        """Run one command unless ``result`` exists; show progress where the log tells it."""
-        if result.exists():
-            tqdm.write(f"[{name}] done before: {result}")
-            return
-        tqdm.write(f"[{name}] {shlex.join(words)}")
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        match = re.search(r"--max-update (\d+)", " ".join(words))
-        total = int(match.group(1)) if match else None
-        log = self.logs / f"{name}.log"
-        form = {"bar_format": "{desc}: {elapsed}"} if total is None else {}
-        with (
-            log.open("wb") as stream,
-            tqdm(
-                total=total, desc=name, position=bar_at, leave=False, unit="update", **form
-            ) as bar,
-        ):
-            process = subprocess.Popen(
-                words, stdout=stream, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
-            )
-            try:
-                while True:
-                    try:
-                        process.wait(timeout=1)
-                        break
-                    except subprocess.TimeoutExpired:
-                        self._advance(bar, log)
-            except BaseException:
-                process.terminate()
-                raise
-        if process.returncode or not result.exists():
-            tail = log.read_text("utf-8", "replace").splitlines()[-15:]
-            raise SystemExit(
-                "\n".join([*tail, f"[{name}] failed with status {process.returncode}; see {log}"])
-            )
-
-    @staticmethod
-    def _advance(bar: tqdm, log: Path) -> None:
-        if bar.total is None:
-            bar.refresh()
-            return
-        with log.open("rb") as stream:
-            stream.seek(max(0, log.stat().st_size - 4000))
-            found = re.findall(rb"num_updates[=\s]+(\d+)", stream.read())
-        if found:
-            bar.update(max(0, int(found[-1]) - bar.n))
-
-
-def ours(*words: str) -> List[str]:
-    """A command of this plugin."""
-    return [sys.executable, "-m", "fairseq_gmlm.cli.main", *words]
-
-
-def fairseq(tool: str, *words: str) -> List[str]:
-    """A command of fairseq."""
-    return [sys.executable, "-m", f"fairseq_cli.{tool}", *words]
 
 
 def shortened(output: Path, pairs: int) -> Path:
@@ -231,10 +166,14 @@ def samples(generated: Path, count: int) -> str:
 def run(output: Path, size: Size) -> None:
     """All steps in order."""
     output.mkdir(parents=True, exist_ok=True)
-    job = Runner(output, size)
+    job = Runner(output)
+
+    def command(name: str, result: Path, words: List[str], threads: int, bar_at: int = 0) -> None:
+        job.run(Step(name, words, result, threads), bar_at)
+
     cores = os.cpu_count() or 1
     text, raw, distilled = shortened(output, size.pairs), output / "raw", output / "distilled"
-    job.command(
+    command(
         "prepare",
         raw / "prepare.json",
         ours(
@@ -252,11 +191,11 @@ def run(output: Path, size: Size) -> None:
 
     def train(kind: str, data: Path, threads: int, bar_at: int = 0) -> None:
         options = training(kind, output / kind, size, teacher, start)
-        job.command(kind, paths[kind], fairseq("train", str(data), *options), threads, bar_at)
+        command(kind, paths[kind], fairseq("train", str(data), *options), threads, bar_at)
 
     train("teacher", raw, cores)
     engine = "ctranslate2" if importlib.util.find_spec("ctranslate2") else "fairseq"
-    job.command(
+    command(
         "distill",
         distilled / "distill.json",
         ours(
@@ -265,7 +204,7 @@ def run(output: Path, size: Size) -> None:
         ),
         cores,
     )
-    job.command(
+    command(
         "warm-start", start, ours("warm-start", "--path", str(teacher), "--output", str(start)), 1
     )
     # Small matrices leave a second thread idle; trainings side by side, on one each, do not.
@@ -278,7 +217,7 @@ def run(output: Path, size: Size) -> None:
         for future in jobs:
             future.result()
     generated = output / "generated"
-    job.command(
+    command(
         "generate",
         generated / "generate-test.txt",
         fairseq(
@@ -294,7 +233,7 @@ def run(output: Path, size: Size) -> None:
     config = output / "systems.yaml"
     config.write_text(yaml.safe_dump(systems(paths, distilled, size.latency), sort_keys=False))
     table = output / "comparison.md"
-    job.command(
+    command(
         "compare",
         table,
         ours(

@@ -1,0 +1,131 @@
+"""A recipe: what is prepared, trained, distilled and compared, read from YAML."""
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import yaml
+
+from fairseq_gmlm.errors import UserError
+
+STARTS = ("none", "teacher")
+DATA = ("raw", "distilled")
+
+
+@dataclass(frozen=True)
+class SystemRecipe:
+    """One way to train.
+
+    Attributes:
+        options: ``fairseq-train`` options that differ from the recipe's ``body`` and ``train``.
+        data: ``raw`` or ``distilled``.
+        start: ``teacher`` begins with the teacher's weights, ``none`` from scratch.
+        seeds: it is trained once with each.
+        average: number of newest kept checkpoints that are averaged; 0: the best one is taken.
+    """
+
+    options: Dict[str, Any]
+    data: str = "distilled"
+    start: str = "teacher"
+    seeds: List[int] = field(default_factory=lambda: [1])
+    average: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole experiment.
+
+    Attributes:
+        languages: source and target.
+        text: file prefixes of train, valid and test, within the folder of ``--text``.
+        prepare: options of ``fairseq-gmlm prepare``.
+        body: options of every model: width, layers, heads.
+        train: options of every training.
+        teacher: the autoregressive teacher (its ``data`` is always raw, its ``start`` none).
+        distill: options of ``fairseq-gmlm distill``.
+        systems: what is trained besides, by name.
+        compare: keys of a comparison; its rows name a system in place of a path.
+        download: where the text is had, for people.
+    """
+
+    languages: Tuple[str, str]
+    text: Dict[str, str]
+    prepare: Dict[str, Any]
+    body: Dict[str, Any]
+    train: Dict[str, Any]
+    teacher: SystemRecipe
+    systems: Dict[str, SystemRecipe]
+    distill: Dict[str, Any] = field(default_factory=dict)
+    compare: Dict[str, Any] = field(default_factory=dict)
+    download: str = ""
+
+
+def flags(options: Dict[str, Any]) -> List[str]:
+    """Options as words; True is a flag, False and None leave the option out.
+
+    >>> flags({"lr": 0.1, "share-all-embeddings": True, "best": None})
+    ['--lr', '0.1', '--share-all-embeddings']
+    """
+    words: List[str] = []
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append(f"--{name}")
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+def _record(kind: type, given: Any, where: str) -> Any:
+    if not isinstance(given, dict):
+        raise UserError(f"{where}: expected names with values, found {type(given).__name__}")
+    known = {item.name for item in fields(kind)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise UserError(
+            f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}"
+        )
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise UserError(f"{where}: {str(error).split('__init__() ')[-1]}") from error
+
+
+def _system(given: Any, where: str) -> SystemRecipe:
+    made = _record(SystemRecipe, given, where)
+    for name, value, allowed in (("data", made.data, DATA), ("start", made.start, STARTS)):
+        if value not in allowed:
+            raise UserError(f"{where}: {name} must be one of {', '.join(allowed)}, not {value!r}")
+    if not made.seeds or len(set(made.seeds)) != len(made.seeds):
+        raise UserError(f"{where}: seeds must be different numbers, at least one: {made.seeds}")
+    return made
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        UserError: no such file, no YAML, an unknown or missing key, a row that names no system.
+    """
+    if not path.is_file():
+        raise UserError(f"no recipe at {path}")
+    try:
+        given = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not YAML: {error}") from error
+    if not isinstance(given, dict):
+        raise UserError(f"{path}: expected names with values, found {type(given).__name__}")
+    given = dict(given)
+    given["teacher"] = _system(
+        {"data": "raw", "start": "none", **(given.get("teacher") or {})}, f"{path}: teacher"
+    )
+    given["systems"] = {
+        name: _system(system, f"{path}: systems: {name}")
+        for name, system in (given.get("systems") or {}).items()
+    }
+    recipe = _record(Recipe, given, str(path))
+    for row in recipe.compare.get("systems", []):
+        for name in {row.get("system"), row.get("reranker", "teacher")}:
+            if name != "teacher" and name not in recipe.systems:
+                raise UserError(f"{path}: compare: {row.get('name')}: no system {name!r}")
+    return recipe
