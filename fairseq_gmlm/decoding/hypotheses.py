@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 import torch
 from torch import Tensor
 
-from fairseq_gmlm.decoding.chain import ChainResult
+from fairseq_gmlm.decoding.chain import ChainResult, PassRecord
 from fairseq_gmlm.decoding.remasking import stutter
 
 
@@ -36,7 +36,11 @@ def kept(result: ChainResult, row: int) -> Tensor:
 
 
 def hypothesis(result: ChainResult, row: int, score: float, history: bool) -> Dict[str, Any]:
-    """What fairseq expects of one hypothesis, on the CPU."""
+    """What fairseq expects of one hypothesis, on the CPU.
+
+    With ``history`` also ``row`` (of the batch's chains), ``dropped`` (bool over the canvas from BOS
+    to EOS) and ``history``, a dictionary for each pass (see :func:`one_pass`).
+    """
     keep = kept(result, row)
     passes = int(result.passes[row])
     found: Dict[str, Any] = {
@@ -49,13 +53,21 @@ def hypothesis(result: ChainResult, row: int, score: float, history: bool) -> Di
         "passes": passes,
     }
     if history:
-        found["history"] = []
-        for record in result.history:
-            place = (record.rows == row).nonzero()
-            if len(place):
-                tokens = record.draft[int(place[0])][_real(result, row)]
-                found["history"].append({"tokens": tokens.cpu()})
+        real = _real(result, row)
+        found["row"], found["dropped"] = row, result.dropped[row][real].cpu()
+        found["history"] = [
+            one_pass(record, int(place[0]), real)
+            for record in result.history
+            if len(place := (record.rows == row).nonzero())
+        ]
     return found
+
+
+def one_pass(record: PassRecord, place: int, real: Tensor) -> Dict[str, Tensor]:
+    """What one pass did to one row: its draft as ``tokens``, as fairseq prints it, and the rest."""
+    found = {"tokens": record.draft, "next": record.tokens}
+    found.update({name: getattr(record, name) for name in ("shown", "predicted", "scores")})
+    return {name: value[place][real].cpu() for name, value in found.items()}
 
 
 def _real(result: ChainResult, row: int) -> Tensor:
