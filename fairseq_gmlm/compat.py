@@ -2,7 +2,7 @@
 
 import argparse
 import logging
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -14,13 +14,18 @@ except ImportError:
 logger = logging.getLogger(__name__)
 
 
+def _numpy_functions() -> List[Any]:
+    import numpy as np
+
+    core = getattr(np, "_core", None) or np.core
+    return [core.multiarray.scalar, core.multiarray._reconstruct]
+
+
 def _numpy_types() -> List[Any]:
     """Types that fairseq's meters leave in a checkpoint, under numpy 1 and 2."""
     import numpy as np
 
-    core = getattr(np, "_core", None) or np.core
-    functions = [core.multiarray.scalar, core.multiarray._reconstruct]
-    types: List[Any] = [*functions, np.dtype, np.ndarray]
+    types: List[Any] = [np.dtype, np.ndarray]
     # numpy >= 1.25 gives each dtype a class of its own, and pickles refer to it.
     dtypes = getattr(np, "dtypes", None)
     if dtypes is not None:
@@ -29,14 +34,17 @@ def _numpy_types() -> List[Any]:
     return types
 
 
-def _renamed_numpy_types() -> List[Any]:
-    """The same functions under the module name that the other major version of numpy writes."""
-    import numpy as np
+# The module that holds numpy's functions has another name in the other major version.
+_NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 
-    core = getattr(np, "_core", None) or np.core
-    functions = (core.multiarray.scalar, core.multiarray._reconstruct)
-    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
-    return [(f, f"{module}.{f.__name__}") for f in functions for module in modules]
+
+def checkpoint_types() -> Dict[Tuple[str, str], Any]:
+    """(module, name) -> object for what fairseq's checkpoints hold besides tensors and containers."""
+    found = {(kind.__module__, kind.__name__): kind for kind in _numpy_types()}
+    found["argparse", "Namespace"] = argparse.Namespace
+    for module in _NUMPY_MODULES:
+        found.update({(module, function.__name__): function for function in _numpy_functions()})
+    return found
 
 
 def allow_checkpoint_types() -> None:
@@ -44,14 +52,29 @@ def allow_checkpoint_types() -> None:
 
     torch >= 2.6 refuses them because they hold an ``argparse.Namespace`` and numpy scalars and
     arrays (meters). All are plain data, so they are allow-listed; the check itself stays on, and a
-    file with any other class in it is still refused. torch < 2.4 has no such list.
+    file with any other class in it is still refused. torch < 2.4 has no such list: see
+    :func:`load_plain`.
     """
     add = getattr(torch.serialization, "add_safe_globals", None)
     if add is None:
         return
-    add([argparse.Namespace, *_numpy_types()])
+    add([argparse.Namespace, *_numpy_functions(), *_numpy_types()])
     if torch_version() >= (2, 6):  # pairs of object and name are understood from here on
-        add(_renamed_numpy_types())
+        add([(f, f"{m}.{f.__name__}") for f in _numpy_functions() for m in _NUMPY_MODULES])
+
+
+def load_plain(path: Any, mmap: bool = False) -> Any:
+    """``torch.load`` to the CPU that runs no code out of the file, on every torch.
+
+    Raises:
+        pickle.UnpicklingError: the file holds more than plain data.
+    """
+    if hasattr(torch.serialization, "add_safe_globals"):
+        allow_checkpoint_types()
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap or None)
+    from fairseq_gmlm import plain_pickle
+
+    return torch.load(path, map_location="cpu", pickle_module=plain_pickle, mmap=mmap or None)
 
 
 def torch_version() -> Tuple[int, int]:

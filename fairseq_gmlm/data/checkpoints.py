@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
-from fairseq_gmlm.compat import allow_checkpoint_types, option
+from fairseq_gmlm.compat import load_plain, option
 from fairseq_gmlm.data.files import atomic_write
 from fairseq_gmlm.errors import UserError
 
@@ -17,7 +17,7 @@ KEPT_BEST = re.compile(r"checkpoint\.best_(?P<metric>.+)_(?P<value>-?\d+\.?\d*)\
 
 
 def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
-    """A checkpoint on the CPU, with ``weights_only`` on.
+    """A checkpoint on the CPU; only plain data is read, whatever the version of torch.
 
     Args:
         mmap: map tensors from the file instead of reading them; only what is used is read.
@@ -26,9 +26,8 @@ def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
         UserError: naming the file when it is missing, damaged, holds anything but plain data, or
             is not a checkpoint of fairseq.
     """
-    allow_checkpoint_types()
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap or None)
+        state = load_plain(path, mmap)
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
     except pickle.UnpicklingError as error:

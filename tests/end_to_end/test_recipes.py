@@ -1,0 +1,199 @@
+"""Recipes: every file is read, every training command is one that fairseq takes, a small one runs."""
+
+import gzip
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from fairseq import options
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+FILES = [
+    EXAMPLES / "multi30k" / "recipe.yaml",
+    *sorted((EXAMPLES / "wmt").glob("*.yaml")),
+    *sorted((EXAMPLES / "iwslt14").glob("*.yaml")),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable():
+    sys.path.insert(0, str(EXAMPLES / "recipes"))
+    yield
+    sys.path.remove(str(EXAMPLES / "recipes"))
+
+
+def steps_of(path):
+    from recipe import read_recipe
+    from steps import all_steps
+
+    return all_steps(read_recipe(path), Path("text"), Path("out"), threads=1, cores=2)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_training_command_is_understood(path):
+    for step in steps_of(path):
+        words = shlex.split(step.shown)
+        if words[0] == "fairseq-train":
+            args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
+            assert args.save_dir == str(step.result.parent)
+            assert args.max_update or args.max_epoch
+            assert ("distill" in step.needs) == (args.data == "out/distilled")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_step_comes_after_what_it_needs(path):
+    seen = set()
+    for step in steps_of(path):
+        assert seen.issuperset(step.needs), step.name
+        assert step.name not in seen
+        seen.add(step.name)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_comparison_is_one_that_compare_reads(path, tmp_path):
+    from comparing import comparison_step
+    from recipe import read_recipe
+
+    from fairseq_gmlm.comparison.spec import read_spec
+
+    recipe = read_recipe(path)
+    comparison_step(recipe, tmp_path, "test")
+    spec = read_spec(tmp_path / "compare-test.yaml")
+    assert [row.name for row in spec.systems] == [row["name"] for row in recipe.compare["systems"]]
+    # Stock CMLM leaves masks behind unless it uses all passes.
+    for row in recipe.compare["systems"]:
+        if row["system"].startswith("cmlm"):
+            assert row["options"]["iter_decode_force_max_iter"] is True
+
+
+def test_baselines_have_the_same_data_size_updates_and_dropout():
+    from recipe import read_recipe
+
+    recipe = read_recipe(FILES[0])
+    ours, stock = recipe.systems["gmlm"], recipe.systems["cmlm"]
+    assert (ours.data, ours.start, ours.seeds) == (stock.data, stock.start, stock.seeds)
+    for name in ("dropout", "max-update", "warmup-updates"):
+        assert ours.options[name] == stock.options[name]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"tier": 1}, "unknown key 'tier'"),
+        (
+            {"systems": {"a": {"options": {}, "data": "clean"}}},
+            "data must be one of raw, distilled",
+        ),
+        ({"systems": {"a": {"options": {}, "seeds": [1, 1]}}}, "seeds must be different"),
+        ({"systems": {"a": {}}}, "systems: a: missing"),
+        ({"compare": {"systems": [{"name": "x", "system": "b"}]}}, "x: no system 'b'"),
+    ],
+)
+def test_a_wrong_recipe_is_named(tmp_path, change, message):
+    from recipe import read_recipe
+
+    from fairseq_gmlm.errors import UserError
+
+    given = yaml.safe_load(FILES[0].read_text("utf-8"))
+    given.pop("compare")
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({**given, **change}), "utf-8")
+    with pytest.raises(UserError, match=message):
+        read_recipe(tmp_path / "recipe.yaml")
+
+
+def small_recipe(folder):
+    """The Multi30k recipe's form with a few updates."""
+    train = {
+        "max-update": 4, "warmup-updates": 2, "max-tokens": 1000, "max-target-positions": 64,
+        "max-source-positions": 64, "user-dir": "fairseq_gmlm", "optimizer": "adam", "lr": 0.001,
+        "cpu": True, "num-workers": 0, "data-buffer-size": 0, "log-format": "none",
+        "required-batch-size-multiple": 1,
+    }  # fmt: skip
+    body = {"share-all-embeddings": True}
+    for side in ("encoder", "decoder"):
+        body[f"{side}-embed-dim"] = body[f"{side}-ffn-embed-dim"] = 16
+        body[f"{side}-layers"], body[f"{side}-attention-heads"] = 1, 2
+    gmlm = {"task": "translation_gmlm", "arch": "gmlm_transformer", "criterion": "gmlm_loss"}
+    stock = {"task": "translation_lev", "arch": "cmlm_transformer", "noise": "random_mask",
+             "criterion": "nat_loss", "label-smoothing": 0.1}  # fmt: skip
+    passes = {"iter_decode_max_iter": 1}
+    forced = {**passes, "iter_decode_force_max_iter": True}
+    recipe = {
+        "languages": ["en", "de"],
+        "text": {"train": "train", "valid": "valid", "test": "test"},
+        "prepare": {"bpe-merges": 50},
+        "body": body,
+        "train": train,
+        "teacher": {"options": {"task": "translation", "arch": "transformer",
+                                "criterion": "label_smoothed_cross_entropy"}},
+        "distill": {"beam": 2, "max-len-a": 1, "max-len-b": 3},
+        "systems": {"gmlm": {"options": gmlm, "seeds": [1, 2], "average": 1},
+                    "cmlm": {"options": stock}},
+        "compare": {
+            "latency_sentences": 2,
+            "systems": [
+                {"name": "ours", "system": "gmlm", "options": passes, "reranker": "teacher"},
+                {"name": "stock", "system": "cmlm", "options": forced},
+            ],
+        },
+    }  # fmt: skip
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe), "utf-8")
+    return path
+
+
+def small_text(folder):
+    """A part of the quickstart's sentences."""
+    folder.mkdir()
+    for split, count in (("train", 60), ("valid", 6), ("test", 6)):
+        for language in ("en", "de"):
+            source = EXAMPLES / "quickstart" / "data" / f"{split}.{language}.gz"
+            with gzip.open(source, "rt", encoding="utf-8") as lines:
+                kept = [line for _, line in zip(range(count), lines)]
+            (folder / f"{split}.{language}").write_text("".join(kept), "utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_a_recipe_runs_from_text_to_table_and_only_once(tmp_path):
+    def run(*more):
+        return subprocess.run(
+            [sys.executable, str(EXAMPLES / "recipes" / "run.py"), str(recipe), "--text", str(text),
+             "--output", str(tmp_path / "out"), "--jobs", "2", *more],
+            cwd=ROOT, capture_output=True, text=True, timeout=400,
+        )  # fmt: skip
+
+    recipe, text = small_recipe(tmp_path), small_text(tmp_path / "text")
+    printed = run("--dry-run")
+    assert printed.returncode == 0, printed.stderr[-3000:]
+    assert printed.stdout.count("fairseq-train ") == 4
+    assert not (tmp_path / "out").exists()
+    done = run()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    rows = json.loads((tmp_path / "out" / "comparison-test.json").read_text("utf-8"))
+    assert [(row["name"], row["seeds"]) for row in rows] == [("ours", 2), ("stock", 1)]
+    again = run()
+    assert again.returncode == 0, again.stdout[-3000:]
+    assert "fairseq-train" not in again.stderr + again.stdout.replace("done before", "")
+    wrong = run("--only", "gmlm-3")
+    assert wrong.returncode == 2
+    assert "gmlm-3: no such step; there are prepare, teacher" in wrong.stderr
+
+
+def test_a_step_done_by_another_command_is_not_trusted(tmp_path):
+    from commands import Runner, Step
+
+    result = tmp_path / "made"
+    runner = Runner(tmp_path)
+    runner.run(Step("touch", ["touch", str(result)], result))
+    assert runner.done(Step("touch", ["touch", str(result)], result))
+    with pytest.raises(SystemExit, match="was done by another command"):
+        runner.run(Step("touch", ["touch", "-c", str(result)], result))
+    result.unlink()
+    with pytest.raises(SystemExit, match="failed with status"):
+        runner.run(Step("touch", ["false"], result))
