@@ -6,14 +6,26 @@ from typing import Callable, Dict, List, Sequence, Tuple
 
 import torch
 
-from fairseq_gmlm.comparison.system import Output, System
+from fairseq_gmlm.comparison.system import Output, SplitSystem
 
 Progress = Callable[[str], None]
 
 
-def by_length(system: System) -> List[int]:
+def by_length(system: SplitSystem) -> List[int]:
     """Sentence numbers from short to long sources, so that batches waste little padding."""
     return sorted(range(len(system.dataset)), key=lambda i: (system.dataset.src_sizes[i], i))
+
+
+def spread(order: Sequence[int], count: int) -> List[int]:
+    """``count`` of the items (0: all), evenly spread, in their order."""
+    total = len(order)
+    count = min(count or total, total)
+    return [order[int((i + 0.5) * total / count)] for i in range(count)]
+
+
+def in_batches(order: Sequence[int], size: int) -> List[List[int]]:
+    """Neighbours together, ``size`` at a time."""
+    return [list(order[i : i + size]) for i in range(0, len(order), size)]
 
 
 def _synchronize() -> None:
@@ -21,7 +33,7 @@ def _synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def _timed(system: System, batch: Dict) -> Tuple[float, List]:
+def _timed(system: SplitSystem, batch: Dict) -> Tuple[float, List]:
     _synchronize()
     start = time.perf_counter()
     hypotheses = system.translate(batch)
@@ -29,58 +41,96 @@ def _timed(system: System, batch: Dict) -> Tuple[float, List]:
     return time.perf_counter() - start, hypotheses
 
 
-def measure_throughput(
-    system: System, batch_size: int, repeats: int, progress: Progress
+def translate_split(
+    system: SplitSystem, batch_size: int, progress: Progress
 ) -> Tuple[List[Output], float]:
-    """Translate the whole split in batches.
+    """Translate the whole split in batches of similar length.
 
     Args:
-        system: what to time.
+        system: what to run.
         batch_size: sentences a batch, sorted by source length.
-        repeats: timed runs.
         progress: called with the system's name after each batch.
+
+    Returns:
+        the outputs in the order of the split, and the seconds that translating took.
+    """
+    found: Dict[int, Output] = {}
+    seconds = 0.0
+    for indices in in_batches(by_length(system), batch_size):
+        batch = system.collate(indices)
+        spent, hypotheses = _timed(system, batch)
+        seconds += spent
+        found.update(system.outputs(batch, hypotheses))
+        progress(system.spec.name)
+    return [found[i] for i in range(len(found))], seconds
+
+
+def measure_throughput(
+    system: SplitSystem, batch_size: int, repeats: int, progress: Progress
+) -> Tuple[List[Output], float]:
+    """Translate the whole split ``repeats`` times with one system, after a warm-up.
 
     Returns:
         the outputs in the order of the split, and sentences per second (median of the runs).
     """
     order = by_length(system)
-    batches = [system.collate(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
-    system.translate(batches[len(batches) // 2])  # warm-up
-    rates, found = [], {}
-    for _ in range(repeats):
-        seconds = 0.0
-        for batch in batches:
-            spent, hypotheses = _timed(system, batch)
-            seconds += spent
-            if len(found) < len(order):
-                found.update(system.outputs(batch, hypotheses))
-            progress(system.spec.name)
-        rates.append(len(order) / seconds)
-    return [found[i] for i in range(len(order))], statistics.median(rates)
+    batches = in_batches(order, batch_size)
+    system.translate(system.collate(batches[len(batches) // 2]))  # warm-up
+    runs = [translate_split(system, batch_size, progress) for _ in range(repeats)]
+    return runs[0][0], statistics.median(len(order) / seconds for _, seconds in runs)
 
 
-def measure_latency(
-    systems: Sequence[System], sentences: int, progress: Progress
-) -> Dict[str, List[float]]:
-    """Seconds per sentence at batch 1, for each system by name.
+def take_turns(
+    systems: Sequence[SplitSystem], batches: Sequence[List[int]], progress: Progress
+) -> List[List[float]]:
+    """Seconds of each batch, for each system in the order given.
 
-    The systems take turns sentence by sentence, and the one that begins changes, so that a slow
-    moment of the machine hits all of them alike.
+    The systems take turns batch by batch, and the one that begins changes, so that a slow moment
+    of the machine hits all of them alike.
     """
-    total = len(systems[0].dataset)
-    count = min(sentences, total)
-    chosen = [int((i + 0.5) * total / count) for i in range(count)]
-    times: Dict[str, List[float]] = {system.spec.name: [] for system in systems}
+    times: List[List[float]] = [[] for _ in systems]
+    middle = len(batches) // 2
     for system in systems:  # warm-up
-        for number in chosen[:3]:
-            system.translate(system.collate([number]))
-    for turn, number in enumerate(chosen):
+        for indices in batches[max(0, middle - 1) : middle + 2]:
+            system.translate(system.collate(indices))
+    numbers = list(range(len(systems)))
+    for turn, indices in enumerate(batches):
         start = turn % len(systems)
-        for system in [*systems[start:], *systems[:start]]:
-            spent, _ = _timed(system, system.collate([number]))
-            times[system.spec.name].append(spent)
-        progress("latency")
+        for number in [*numbers[start:], *numbers[:start]]:
+            spent, _ = _timed(systems[number], systems[number].collate(indices))
+            times[number].append(spent)
+        progress(f"{len(indices)} at a time")
     return times
+
+
+def throughputs(
+    systems: Sequence[SplitSystem],
+    batch_size: int,
+    repeats: int,
+    sentences: int,
+    progress: Progress,
+) -> List[List[float]]:
+    """Sentences per second of each repeat, for each system in the order given.
+
+    Args:
+        batch_size: sentences a batch, sorted by source length.
+        sentences: how many of the split, evenly spread over the lengths; 0: all.
+    """
+    order = spread(by_length(systems[0]), sentences)
+    batches = in_batches(order, batch_size)
+    rates: List[List[float]] = [[] for _ in systems]
+    for _ in range(repeats):
+        for found, times in zip(rates, take_turns(systems, batches, progress)):
+            found.append(len(order) / sum(times))
+    return rates
+
+
+def latencies(
+    systems: Sequence[SplitSystem], sentences: int, progress: Progress
+) -> Tuple[List[int], List[List[float]]]:
+    """Sentences timed one by one, and the seconds of each, for each system in the order given."""
+    chosen = spread(range(len(systems[0].dataset)), sentences)
+    return chosen, take_turns(systems, [[number] for number in chosen], progress)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -16,7 +16,7 @@ class Quality:
 
     Attributes:
         bleu, chrf: sacreBLEU's, on detokenised text, 0 to 100.
-        signature: of the BLEU score.
+        signature, chrf_signature: of the two scores.
         length_ratio: hypothesis words / reference words, in sacreBLEU's tokens.
         brevity_penalty: of the BLEU score.
     """
@@ -24,6 +24,7 @@ class Quality:
     bleu: float
     chrf: float
     signature: str
+    chrf_signature: str
     length_ratio: float
     brevity_penalty: float
 
@@ -48,19 +49,22 @@ class Detokenizer:
         return self.moses.detokenize(words, unescape=True) if words else ""
 
 
-def read_references(path: Path, expected: int) -> List[str]:
-    """Raw references, one a line.
+def read_lines(path: Path, expected: int, key: str) -> List[str]:
+    """Text of a split, one sentence a line.
+
+    Args:
+        expected: sentences of the split.
+        key: of the comparison file, which names another path.
 
     Raises:
         UserError: no such file, or another number of lines than sentences.
     """
     if not path.is_file():
         raise UserError(
-            f"no raw references at {path}; name a file with 'references:' (plain text, one "
-            "sentence a line), or make the data with fairseq-gmlm prepare"
+            f"no {key} at {path}; name a file with '{key}:' (one sentence a line), or make the "
+            "data with fairseq-gmlm prepare"
         )
-    text = path.read_text("utf-8")
-    lines = text.split("\n")
+    lines = path.read_text("utf-8").split("\n")
     if lines and lines[-1] == "":
         lines.pop()
     if len(lines) != expected:
@@ -72,11 +76,12 @@ def score(hypotheses: List[str], references: List[str]) -> Quality:
     """BLEU and chrF of a corpus."""
     bleu = BLEU()
     result = bleu.corpus_score(hypotheses, [references])
-    chrf = CHRF().corpus_score(hypotheses, [references])
+    chrf = CHRF()
     return Quality(
         bleu=result.score,
-        chrf=chrf.score,
+        chrf=chrf.corpus_score(hypotheses, [references]).score,
         signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
         length_ratio=result.sys_len / max(result.ref_len, 1),
         brevity_penalty=result.bp,
     )
@@ -91,3 +96,8 @@ def stutter_rate(sentences: Sequence[Sequence[str]]) -> float:
 def reference_path(data: str, split: str, language: str, given: Optional[str]) -> Path:
     """Where the raw references are."""
     return Path(given) if given else Path(data) / f"{split}.raw.{language}"
+
+
+def read_references(path: Path, expected: int) -> List[str]:
+    """Raw references; see :func:`read_lines`."""
+    return read_lines(path, expected, "references")

@@ -1,85 +1,90 @@
-"""Rows to Markdown, CSV and JSON."""
+"""Rows to Markdown, CSV, LaTeX, JSON, and to a page and pictures."""
 
 import csv
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
-from tabulate import tabulate
-
+from fairseq_gmlm.comparison.notes import conditions, notes
+from fairseq_gmlm.comparison.row import Row
+from fairseq_gmlm.comparison.tables import MAIN, bucket_table, detail_columns, flat, render
+from fairseq_gmlm.comparison.tables import render_cells as cells
 from fairseq_gmlm.data.files import atomic_write, write_json
 
 
 @dataclass(frozen=True)
-class Row:
-    """One system's results; the keys are those of the JSON rows.
+class Reports:
+    """Where reports go; those without a path are not written.
 
     Attributes:
-        name, system: the row's name and the architecture.
-        bleu, chrf, signature, length_ratio, brevity_penalty: see :class:`Quality`.
-        passes: decoder runs per sentence, mean; for an autoregressive model, one a token.
-        latency_ms, latency_p95_ms: at batch 1, median and 95th percentile.
-        sentences_per_second: at ``batch_size``.
-        batch_size, threads: conditions of the timing.
-        stutter: share of subwords that repeat their left neighbour.
-        parameters: number of weights.
-        seeds: number of checkpoints behind the row.
+        json, csv, markdown, latex, html: files.
+        plots: folder.
     """
 
-    name: str
-    system: str
-    bleu: float
-    chrf: float
-    passes: float
-    latency_ms: float
-    latency_p95_ms: float
-    sentences_per_second: float
-    length_ratio: float
-    brevity_penalty: float
-    stutter: float
-    parameters: int
-    batch_size: int
-    threads: int
-    seeds: int
-    signature: str
+    json: Optional[str] = None
+    csv: Optional[str] = None
+    markdown: Optional[str] = None
+    latex: Optional[str] = None
+    html: Optional[str] = None
+    plots: Optional[str] = None
 
-
-_COLUMNS = {
-    "name": ("system", "{}"),
-    "bleu": ("BLEU", "{:.2f}"),
-    "chrf": ("chrF", "{:.1f}"),
-    "passes": ("passes", "{:.1f}"),
-    "latency_ms": ("ms, batch 1", "{:.1f}"),
-    "sentences_per_second": ("sentences/s", "{:.1f}"),
-    "length_ratio": ("length ratio", "{:.3f}"),
-    "stutter": ("stutter", "{:.2%}"),
-}
+    @property
+    def draws(self) -> bool:
+        """Whether any of them needs matplotlib."""
+        return bool(self.html or self.plots)
 
 
 def markdown(rows: List[Row]) -> str:
-    """The table that people read."""
-    cells = [
-        [form.format(getattr(row, key)) for key, (_, form) in _COLUMNS.items()] for row in rows
+    """The tables that people read, and the small print."""
+    parts = [
+        render(rows, MAIN, "github"),
+        conditions(rows),
+        render(rows, detail_columns(rows), "github"),
     ]
-    heads = [head for head, _ in _COLUMNS.values()]
-    align = ["left"] + ["right"] * (len(heads) - 1)
-    table = tabulate(cells, heads, tablefmt="github", colalign=align, disable_numparse=True)
-    first = rows[0]
-    return (
-        f"{table}\n\nBatches of {first.batch_size}, {first.threads} thread(s). "
-        f"BLEU: {first.signature}. Passes of an autoregressive model: one a token."
-    )
+    if any(row.buckets for row in rows):
+        records = bucket_table(rows)
+        heads = list(dict.fromkeys(head for record in records for head in record))
+        lines = [[record.get(head, "") for head in heads] for record in records]
+        parts.append("BLEU and median latency by source length (subwords):")
+        parts.append(cells(heads, lines, "github"))
+    parts += ["\n".join(f"- {note}" for note in notes(rows))]
+    return "\n\n".join(part for part in parts if part)
 
 
-def write_reports(rows: List[Row], json_path: str, csv_path: str, markdown_path: str) -> None:
-    """Write those whose path is given."""
-    if json_path:
-        write_json(Path(json_path), [asdict(row) for row in rows])
-    if csv_path:
-        with atomic_write(Path(csv_path)) as stream:
-            writer = csv.DictWriter(stream, list(asdict(rows[0])), lineterminator="\n")
+def latex(rows: List[Row]) -> str:
+    """Both tables as ``tabular``, with the small print as comments."""
+    small = "\n".join(f"% {note}" for note in [conditions(rows), *notes(rows)])
+    tables = [render(rows, columns, "latex") for columns in (MAIN, detail_columns(rows))]
+    return "\n\n".join([small, *tables])
+
+
+def _write(path: str, text: str) -> None:
+    with atomic_write(Path(path)) as stream:
+        stream.write(text + "\n")
+
+
+def write_reports(rows: List[Row], to: Reports) -> None:
+    """Write those whose path is given.
+
+    Raises:
+        UserError: a picture is asked for and matplotlib is missing.
+    """
+    if to.json:
+        write_json(Path(to.json), [asdict(row) for row in rows])
+    if to.csv:
+        with atomic_write(Path(to.csv)) as stream:
+            writer = csv.DictWriter(stream, list(flat(rows[0])), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
-    if markdown_path:
-        with atomic_write(Path(markdown_path)) as stream:
-            stream.write(markdown(rows) + "\n")
+            writer.writerows(flat(row) for row in rows)
+    if to.markdown:
+        _write(to.markdown, markdown(rows))
+    if to.latex:
+        _write(to.latex, latex(rows))
+    if to.html:
+        from fairseq_gmlm.comparison.page import page
+
+        _write(to.html, page(rows))
+    if to.plots:
+        from fairseq_gmlm.comparison.pictures import write_pictures
+
+        write_pictures(rows, Path(to.plots))

@@ -3,12 +3,15 @@
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models.nat import FairseqNATModel
+from fairseq.models.nat.levenshtein_transformer import LevenshteinTransformerModel
 
+from fairseq_gmlm.comparison.decoder_runs import DecoderRuns
 from fairseq_gmlm.comparison.spec import SystemSpec
 from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.errors import UserError
@@ -21,17 +24,68 @@ class Output:
     Attributes:
         tokens: subwords, special symbols left out.
         passes: decoder runs; for an autoregressive model, one a token, EOS included.
+        leftovers: masks (in fairseq's NAT models: unknown symbols) that decoding has left behind.
     """
 
     tokens: List[str]
-    passes: int
+    passes: float
+    leftovers: int = 0
 
 
-class System:
-    """A checkpoint with its task and its generator."""
+class SplitSystem:
+    """What all systems share: a task, and one split of its data in batches.
 
-    def __init__(self, spec: SystemSpec, data: str, split: str) -> None:
-        self.spec = spec
+    Attributes:
+        spec: the row.
+        kind: architecture, as it was trained.
+        family: ``autoregressive``, ``nat`` (fairseq's models) or ``gmlm`` (this plugin's).
+    """
+
+    spec: SystemSpec
+    kind: str
+    family: str
+    task: Any
+    dataset: Any
+    device: torch.device
+
+    def load_split(self, split: str) -> None:
+        """Read the data.
+
+        Raises:
+            UserError: the data-bin has no such split.
+        """
+        try:
+            self.task.load_dataset(split)
+        except FileNotFoundError as error:
+            raise UserError(f"'split: {split}': {error}") from error
+        self.dataset = self.task.dataset(split)
+
+    def collate(self, indices: Sequence[int]) -> Dict[str, Any]:
+        """A batch of the split, on the device."""
+        batch = self.dataset.collater([self.dataset[i] for i in indices])
+        return utils.move_to_cuda(batch) if self.device.type == "cuda" else batch
+
+
+def check_device(name: str) -> torch.device:
+    """The device called ``cpu`` or ``cuda``.
+
+    Raises:
+        UserError: there is no GPU.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("'device: cuda' needs a GPU that torch can use; there is none")
+    return torch.device(name)
+
+
+class System(SplitSystem):
+    """A checkpoint with its task and its generator, decoded by fairseq or by this plugin.
+
+    Raises:
+        UserError: a missing or unreadable file, options that nobody reads or that contradict.
+    """
+
+    def __init__(self, spec: SystemSpec, data: str, split: str, device: str = "cpu") -> None:
+        self.spec, self.device = spec, check_device(device)
         paths = [spec.path, *([spec.reranker] if spec.reranker else [])]
         for path in paths:
             if not Path(path).is_file():
@@ -48,19 +102,23 @@ class System:
         except (ValueError, RuntimeError) as error:
             raise UserError(f"system {spec.name!r}: {error}") from error
         self.kind = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", "?"))
-        self.task.load_dataset(split)
-        self.dataset = self.task.dataset(split)
+        self.family = _family(self.models[0])
+        self.load_split(split)
         defaults = Namespace(
             **{k: v.default for k, v in GenerationConfig.__dataclass_fields__.items()}
         )
         options = Namespace(**{**vars(defaults), **self._options()})
         for model in self.models:
-            model.eval()
+            model.eval().to(self.device)
             model.prepare_for_inference_(Namespace(generation=options))
         try:
             self.generator = self.task.build_generator(self.models, options)
         except ValueError as error:
             raise UserError(f"system {spec.name!r}: {error}") from error
+        self._runs: Optional[DecoderRuns] = None
+        if isinstance(self.models[0], LevenshteinTransformerModel):
+            self._runs = DecoderRuns(self.models[0].decoder)
+        self._strip, self._masks = self._symbols()
 
     def _options(self) -> Dict[str, Any]:
         """The row's options, each checked to be one that somebody reads."""
@@ -76,34 +134,53 @@ class System:
             )
         return options
 
+    def _symbols(self) -> Tuple[Set[int], Set[int]]:
+        """Ids that are no text, and those among all ids that stand for a blank."""
+        dictionary = self.task.target_dictionary
+        frame = {dictionary.bos(), dictionary.eos(), dictionary.pad()}
+        strip = frame | set(getattr(self.generator, "symbols_to_strip_from_output", set()))
+        blanks = {"gmlm": strip - frame, "nat": {dictionary.unk()}}
+        return strip, blanks.get(self.family, set())
+
     @property
     def parameters(self) -> int:
         """Number of weights of the models that decode."""
         return sum(p.numel() for model in self.models for p in model.parameters())
-
-    def collate(self, indices: Sequence[int]) -> Dict[str, Any]:
-        """A batch of the split."""
-        return self.dataset.collater([self.dataset[i] for i in indices])
 
     def translate(self, batch: Dict[str, Any]) -> List[Any]:
         """Best hypothesis of each sentence, as fairseq's dictionaries, in the batch's order.
 
         This is what is timed: encoder, length search, all passes and reranking.
         """
+        if self._runs is not None:
+            self._runs.reset()
         with torch.no_grad():
             found = self.task.inference_step(self.generator, self.models, batch)
-        return [hypotheses[0] for hypotheses in found]
+        best = [hypotheses[0] for hypotheses in found]
+        if self._runs is not None:
+            for hypothesis in best:
+                hypothesis["passes"] = self._runs.sentences / len(best)
+        return best
 
     def outputs(self, batch: Dict[str, Any], hypotheses: List[Any]) -> Dict[int, Output]:
         """Translations by sentence number."""
         dictionary = self.task.target_dictionary
-        strip = {dictionary.bos(), dictionary.eos(), dictionary.pad()}
-        strip |= getattr(self.generator, "symbols_to_strip_from_output", set())
         found = {}
         for number, hypothesis in zip(batch["id"].tolist(), hypotheses):
-            ids = [i for i in hypothesis["tokens"].tolist() if i not in strip]
+            everything = hypothesis["tokens"].tolist()
+            ids = [i for i in everything if i not in self._strip]
             # Stock NAT reports the number of the last step; autoregressive models none at all.
             steps = hypothesis.get("steps")
-            passes = len(hypothesis["tokens"]) if steps is None else int(steps) + 1
-            found[number] = Output([dictionary[i] for i in ids], passes)
+            passes = len(everything) if steps is None else int(steps) + 1
+            found[number] = Output(
+                [dictionary[i] for i in ids],
+                hypothesis.get("passes", passes),
+                sum(i in self._masks for i in everything),
+            )
         return found
+
+
+def _family(model: Any) -> str:
+    if isinstance(model, FairseqNATModel):
+        return "nat"
+    return "gmlm" if hasattr(model, "length_predictor") else "autoregressive"

@@ -5,7 +5,13 @@ from typing import Dict, List
 
 import pytest
 
-from fairseq_gmlm.comparison.measuring import measure_latency, measure_throughput, percentile
+from fairseq_gmlm.comparison.measuring import (
+    latencies,
+    measure_throughput,
+    percentile,
+    spread,
+    throughputs,
+)
 from fairseq_gmlm.comparison.system import Output
 
 
@@ -52,13 +58,31 @@ def test_throughput_sorts_by_length_and_restores_the_order() -> None:
 def test_latency_takes_turns_and_spreads_over_the_split() -> None:
     calls: List = []
     systems = [FakeSystem(name, [1] * 8, calls) for name in "ab"]
-    times = measure_latency(systems, 4, lambda _: None)
-    assert {name: len(values) for name, values in times.items()} == {"a": 4, "b": 4}
+    chosen, times = latencies(systems, 4, lambda _: None)
+    assert chosen == [1, 3, 5, 7]
+    assert [len(each) for each in times] == [4, 4]
     timed = calls[6:]  # three sentences of warm-up each
     assert timed == [
         *[("a", (1,)), ("b", (1,)), ("b", (3,)), ("a", (3,))],
         *[("a", (5,)), ("b", (5,)), ("b", (7,)), ("a", (7,))],
     ]
+
+
+def test_throughput_takes_turns_batch_by_batch() -> None:
+    calls, bars = [], []
+    systems = [FakeSystem(name, [4, 3, 2, 1], calls) for name in "ab"]
+    rates = throughputs(systems, 2, 2, 0, bars.append)
+    assert [len(each) for each in rates] == [2, 2] and min(min(each) for each in rates) > 0
+    warm = [("a", (3, 2)), ("a", (1, 0)), ("b", (3, 2)), ("b", (1, 0))]
+    assert calls[:4] == warm
+    once = [("a", (3, 2)), ("b", (3, 2)), ("b", (1, 0)), ("a", (1, 0))]
+    assert calls[4:] == [*once, *warm, *once]
+    assert len(bars) == 4
+
+
+def test_spread_takes_even_steps_or_all() -> None:
+    assert spread("abcdef", 3) == ["b", "d", "f"]
+    assert spread("abc", 0) == spread("abc", 9) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

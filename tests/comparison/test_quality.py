@@ -58,5 +58,5 @@ def test_references_keep_odd_lines(tmp_path: Path) -> None:
     assert quality.read_references(path, 3) == ["a\u2028b", "", "c\x0bd"]
     with pytest.raises(UserError, match="has 3 lines for 4 sentences"):
         quality.read_references(path, 4)
-    with pytest.raises(UserError, match="no raw references at"):
+    with pytest.raises(UserError, match="no references at"):
         quality.read_references(tmp_path / "other", 3)
