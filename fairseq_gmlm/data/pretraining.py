@@ -15,7 +15,7 @@ from fairseq.data.language_pair_dataset import collate
 from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
-from fairseq_gmlm.data.pairs import with_left_out
+from fairseq_gmlm.data.batching import CompleteBatches
 from fairseq_gmlm.data.texts import FRAME
 from fairseq_gmlm.masking_rules import span_positions
 
@@ -82,7 +82,7 @@ def prefix_lengths(words: Tensor, rng: CounterRNG) -> Tensor:
     return 1 + (rng.per_row(_SPLIT) * (words - 1)).long().minimum(words - 2)
 
 
-class PretrainingDataset(FairseqDataset):
+class PretrainingDataset(CompleteBatches, FairseqDataset):
     """Pairs drawn anew from the texts in every epoch, the same after any restart.
 
     Args:
@@ -183,8 +183,3 @@ class PretrainingDataset(FairseqDataset):
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Pairs differ between epochs."""
         return False
-
-    def batch_by_size(self, indices: Sequence[int], *args: Any, **kwargs: Any) -> List[Any]:
-        """fairseq's batches, and the pairs that it left out as one more."""
-        batches = list(super().batch_by_size(indices, *args, **kwargs))
-        return with_left_out(indices, batches)

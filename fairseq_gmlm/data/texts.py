@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
 
-from fairseq_gmlm.data.pairs import with_left_out
+from fairseq_gmlm.data.batching import CompleteBatches
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def _whole_lines(ends: np.ndarray, room: int, mode: str) -> List[Tuple[int, int]
     return texts
 
 
-class TextDataset(FairseqDataset):
+class TextDataset(CompleteBatches, FairseqDataset):
     """Texts as BOS tokens EOS; inside a block the ends of its lines stay where they were.
 
     Args:
@@ -151,8 +151,3 @@ class TextDataset(FairseqDataset):
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Batches differ between epochs."""
         return False
-
-    def batch_by_size(self, indices: Sequence[int], *args: Any, **kwargs: Any) -> List[Any]:
-        """fairseq's batches, and the texts that it left out as one more."""
-        batches = list(super().batch_by_size(indices, *args, **kwargs))
-        return with_left_out(indices, batches)

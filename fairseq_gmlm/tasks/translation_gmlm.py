@@ -86,9 +86,14 @@ class TranslationGMLMTask(MaskedTask, TranslationTask):
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load a split; targets get BOS in front (and sources, if asked)."""
-        super().load_dataset(split, epoch, combine, **kwargs)
+        buckets = self.cfg.num_batch_buckets
+        self.cfg.num_batch_buckets = 0  # fairseq's own need numpy < 2, and know nothing of BOS
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        finally:
+            self.cfg.num_batch_buckets = buckets
         bos = self.src_dict.bos() if self.cfg.source_bos else None
-        self.datasets[split] = PairDataset.of(self.datasets[split], bos, self.seed())
+        self.datasets[split] = PairDataset.of(self.datasets[split], bos, self.seed(), buckets)
 
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Optional[Any] = None

@@ -8,10 +8,11 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from helpers import models as make
 
-from fairseq_gmlm.data.pairs import PairDataset, with_left_out
+from fairseq_gmlm.data.batching import bucketed, with_left_out
+from fairseq_gmlm.data.pairs import PairDataset
 
 
-def stock(count: int, targets: bool = True) -> LanguagePairDataset:
+def stock(count: int, targets: bool = True, left: bool = True) -> LanguagePairDataset:
     """``count`` pairs of fairseq's own class."""
     lengths = [1 + i % 5 for i in range(count)]
     source = [torch.tensor(row) for row in make.sources(lengths)]
@@ -24,6 +25,7 @@ def stock(count: int, targets: bool = True) -> LanguagePairDataset:
         ListDataset(target, np.array([len(t) for t in target])) if targets else None,
         np.array([len(t) for t in target]) if targets else None,
         dictionary if targets else None,
+        left_pad_source=left,
         shuffle=False,
     )
 
@@ -75,10 +77,72 @@ def test_every_sentence_is_in_exactly_one_batch(
 
 
 def test_what_was_left_out_comes_last_and_in_order() -> None:
-    batches = with_left_out([4, 2, 7, 1], [np.array([2, 7])])
+    length = {4: 3, 2: 9, 7: 9, 1: 2, 5: 4, 6: 2}.__getitem__
+    batches = with_left_out([4, 2, 7, 1], [np.array([2, 7])], length)
     assert [b.tolist() for b in batches] == [[2, 7], [4, 1]]
-    assert with_left_out([2, 7], [np.array([7, 2])])[0].tolist() == [7, 2]
-    assert with_left_out([], []) == []
+    assert with_left_out([2, 7], [np.array([7, 2])], length)[0].tolist() == [7, 2]
+    assert with_left_out([], [], length) == []
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "max_sentences", "expected"),
+    [
+        (None, None, [[4, 1, 5, 6]]),
+        (None, 3, [[4, 1, 5], [6]]),
+        (8, None, [[4, 1], [5, 6]]),
+        (9, None, [[4, 1], [5, 6]]),
+        (12, None, [[4, 1, 5], [6]]),
+        (12, 2, [[4, 1], [5, 6]]),
+        (1, None, [[4], [1], [5], [6]]),
+    ],
+)
+def test_what_was_left_out_keeps_the_limits(
+    max_tokens: Optional[int], max_sentences: Optional[int], expected: List[List[int]]
+) -> None:
+    length = {4: 3, 1: 2, 5: 4, 6: 2}.__getitem__
+    found = with_left_out([4, 1, 5, 6], [], length, max_tokens, max_sentences)
+    assert [b.tolist() for b in found] == expected
+
+
+def test_bucket_widths_are_quantiles() -> None:
+    assert bucketed(np.array([5, 1, 2, 9, 3, 4]), 2).tolist() == [9, 3, 3, 9, 3, 9]
+    assert bucketed(np.array([5, 1, 2, 9, 3, 4]), 3).tolist() == [9, 2, 2, 9, 4, 4]
+    assert bucketed(np.array([7, 7, 7]), 5).tolist() == [7, 7, 7]
+    assert bucketed(np.array([3, 1, 2]), 99).tolist() == [3, 1, 2]
+    assert bucketed(np.array([], dtype=int), 4).tolist() == []
+
+
+@pytest.mark.parametrize("source_bos", [None, 0])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("targets", [True, False])
+def test_buckets_give_few_shapes_and_keep_bos_next_to_the_words(
+    source_bos: Optional[int], left: bool, targets: bool
+) -> None:
+    plain = stock(97, targets)
+    pairs = PairDataset.of(stock(97, targets, left=left), source_bos, buckets=2)
+    batches = pairs.batch_by_size(
+        pairs.ordered_indices(), max_tokens=64, required_batch_size_multiple=8
+    )
+    assert sorted(int(i) for batch in batches for i in batch) == list(range(97))
+    front = [] if source_bos is None else [source_bos]
+    shapes = set()
+    for batch in batches:
+        sample = pairs.collater([pairs[int(i)] for i in batch])
+        source, target = sample["net_input"]["src_tokens"], sample["target"]
+        widest = max(source.size(1), target.size(1) if targets else 0)
+        assert len(batch) * widest <= 64
+        shapes.add((source.size(1), target.size(1) if targets else 0))
+        # A batch is sorted by fairseq's collater, so ids say which row is which.
+        for row, index in enumerate(sample["id"].tolist()):
+            words = [*front, *plain[index]["source"].tolist()]
+            padding = [1] * (source.size(1) - len(words))
+            assert source[row].tolist() == (padding + words if left else words + padding)
+            assert pairs.size(index)[0] <= source.size(1)
+            if targets:
+                words = [0, *plain[index]["target"].tolist()]
+                assert target[row].tolist() == words + [1] * (target.size(1) - len(words))
+                assert pairs.size(index) == tuple(pairs.sizes[index])
+    assert 1 < len(shapes) <= 4
 
 
 @pytest.mark.parametrize("max_tokens", [24, 30])

@@ -52,6 +52,28 @@ def test_data_has_bos_before_targets(toy_bin: Path) -> None:
             assert (int(data[i]["source"][0]) == 0) == source_bos
 
 
+@pytest.mark.parametrize("source_bos", [False, True])
+def test_batch_buckets_round_widths_up(toy_bin: Path, source_bos: bool) -> None:
+    """fairseq's own buckets fail with numpy 2 and would put BOS in front of the padding."""
+    plain = loaded(toy_bin, source_bos=source_bos)
+    owner = loaded(toy_bin, source_bos=source_bos, num_batch_buckets=2)
+    for task in (plain, owner):
+        task.load_dataset("valid")
+    assert owner.cfg.num_batch_buckets == 2
+    data, exact = owner.dataset("valid"), plain.dataset("valid")
+    iterator = owner.get_batch_iterator(data, max_tokens=96, required_batch_size_multiple=4)
+    seen, shapes = [], set()
+    for sample in iterator.next_epoch_itr(shuffle=False):
+        source = sample["net_input"]["src_tokens"]
+        for row, index in zip(source, sample["id"].tolist()):
+            assert row[row.ne(1)].tolist() == exact[index]["source"].tolist()
+        seen += sample["id"].tolist()
+        shapes.add((source.size(1), sample["target"].size(1)))
+        assert len(source) * max(source.size(1), sample["target"].size(1)) <= 96
+    assert sorted(seen) == list(range(100))
+    assert 1 < len(shapes) <= 4
+
+
 def test_noise_is_a_function_of_seed_stage_update_and_sentence() -> None:
     owner = make.task()
     sample = make.sample(SOURCES, TARGETS, ids=[5, 6, 7])
