@@ -71,7 +71,7 @@ class GMLMGenerator:
         if self.reranker is not None:
             check_reranker(self.reranker, models[0])
         self.models, self.options = models, options
-        self._converted = options.decode_dtype == "float32"
+        self._originals = models
         self.strategy = build_strategy(options.decode_strategy, options)
         if self.strategy.needs_approval and any(model.rejecter is None for model in models):
             raise ValueError(
@@ -120,9 +120,8 @@ class GMLMGenerator:
             raise ValueError("--prefix-size is not supported by translation_gmlm; leave it at 0")
         if constraints is not None:
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
-        if not self._converted:  # not earlier: fairseq builds a generator before it loads weights
-            self.models = [for_decoding(m, self.options.decode_dtype) for m in self.models]
-            self._converted = True
+        # Not earlier: fairseq builds a generator before it loads weights, and trains on after.
+        self.models = [for_decoding(m, self.options.decode_dtype) for m in self._originals]
         tokens = sample["net_input"]["src_tokens"]
         if temperature is not None and temperature.shape != tokens.shape[:1]:
             raise ValueError(
@@ -135,7 +134,10 @@ class GMLMGenerator:
         recorder = None
         if self.options.alignment or self.export_attention:
             recorder = AttentionRecorder(self.options.attention_pass)
-        result = self._run(source, sample.get("target"), temperature, recorder)
+        # Hooks may keep tensors for a use of their own, which autograd refuses for these.
+        hooked = self.before_pass or self.logit_hook
+        with torch.inference_mode(not hooked):
+            result = self._run(source, sample.get("target"), temperature, recorder)
         return self._collect(result, source, recorder)
 
     def _run(

@@ -1,45 +1,24 @@
-"""Decoding in fewer bits: copies of a model whose matrices are bfloat16, float16 or int8."""
+"""The copy of a finished model that decodes: fused, packed, and in fewer bits where asked for."""
 
 import copy
-from typing import Any
+import weakref
+from typing import Any, Dict, Tuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+
+from fairseq_gmlm.decoding.fused import (
+    FusedDecoderLayer,
+    FusedEncoderLayer,
+    FusedMemoryProjection,
+    shallow,
+)
+from fairseq_gmlm.decoding.kernels import LinearFactory
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
 
-
-class Int8Linear(nn.Module):
-    """A linear layer with int8 weights, one scale per output, and activations quantised per call.
-
-    Uses torch's own quantised kernels (``quantized::linear_dynamic``) directly. Products are
-    summed in int32; input and output are float32.
-    """
-
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        weight = layer.weight.detach().float().contiguous()
-        # A row of zeros has no scale of its own.
-        scale = weight.abs().amax(1).clamp(min=1e-8) / 127.0
-        points = torch.zeros(weight.size(0), dtype=torch.long)
-        quantized = torch.quantize_per_channel(weight, scale.double(), points, 0, torch.qint8)
-        bias = None if layer.bias is None else layer.bias.detach().float()
-        self.packed = torch.ops.quantized.linear_prepack(quantized, bias)
-        # Without VNNI pairs of products are added in 16 bits, which seven-bit inputs cannot overflow.
-        vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
-        self.reduce_range = not vnni()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
-        return torch.ops.quantized.linear_dynamic(x, self.packed, self.reduce_range)
-
-
-def _quantize(module: nn.Module) -> None:
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            setattr(module, name, Int8Linear(child))
-        else:
-            _quantize(child)
+# Copies live as long as their models; the key says which state of the weights they were made from.
+_COPIES: "weakref.WeakKeyDictionary[Any, Dict[Tuple, Any]]" = weakref.WeakKeyDictionary()
 
 
 def check_dtype(dtype: str, device: torch.device) -> None:
@@ -65,33 +44,84 @@ def check_dtype(dtype: str, device: torch.device) -> None:
         )
 
 
-@torch.no_grad()
-def for_decoding(model: Any, dtype: str) -> Any:
-    """A copy of a finished model that computes in ``dtype``; for float32 the model itself.
+def is_finished(model: Any) -> bool:
+    """Whether fairseq has prepared the model for inference, so that its weights stay as they are."""
+    return bool(getattr(model, "_is_generation_fast", False))
 
-    The length head stays in float32: it runs once per sentence, and a wrong length costs more than
-    its few products.
+
+@torch.no_grad()
+def for_decoding(model: Any, dtype: str, pack: bool = True) -> Any:
+    """What decodes in place of ``model``; it is left alone, and kept as long as it does not change.
+
+    In float32 a model that is still being trained decodes itself.
 
     Args:
         model: a ``gmlm_transformer``, prepared for inference.
         dtype: one of :data:`DTYPES`.
+        pack: see :class:`~fairseq_gmlm.decoding.kernels.LinearFactory`.
 
     Raises:
         ValueError: the hardware cannot, or the model is still being trained.
     """
-    if dtype == "float32":
-        return model
-    check_dtype(dtype, next(model.parameters()).device)
-    if not getattr(model, "_is_generation_fast", False):
+    if not is_finished(model):
+        if dtype == "float32":
+            return model
         raise ValueError(
             f"--decode-dtype {dtype} copies the weights once, so it is for finished models: leave "
             "it at float32 in training, or call model.prepare_for_inference_(cfg) first"
         )
-    changed = copy.deepcopy(model)
-    if dtype == "int8":
-        for stack in (changed.encoder, changed.decoder):
-            _quantize(stack)
-        return changed
-    changed.to(torch.bfloat16 if dtype == "bfloat16" else torch.float16)
-    changed.length_predictor.float()
-    return changed
+    first = next(model.parameters())
+    check_dtype(dtype, first.device)
+    if dtype == "float32":  # or what --fp16 and --bf16 have made of the model
+        dtype = str(first.dtype).rpartition(".")[2]
+    known = _COPIES.setdefault(model, {})
+    weights = tuple((p.data_ptr(), p._version) for p in model.parameters())
+    state, found = known.get((dtype, pack), (None, None))
+    if state != weights:
+        found = decoding_copy(model, LinearFactory(dtype, pack))
+        known[dtype, pack] = weights, found
+    return found
+
+
+def decoding_copy(model: Any, linear: LinearFactory) -> Any:
+    """A model with fused layers made by ``linear``.
+
+    What is no linear layer is shared with the original where the number format stays. The length
+    head stays in float32: it runs once per sentence, and a wrong length costs more than its few
+    products.
+    """
+    made = shallow(model)
+    made.training = False
+    for side, layer in (("encoder", FusedEncoderLayer), ("decoder", FusedDecoderLayer)):
+        stack = getattr(model, side)
+        part = shallow(stack)
+        part.training = False
+        part.layers = nn.ModuleList([layer(old, linear) for old in stack.layers])
+        setattr(made, side, part)
+    made.decoder.output_projection = linear(model.decoder.output_projection)
+    made.decoder.memory_projection = FusedMemoryProjection(model.decoder.layers, linear)
+    for part in (made, made.encoder, made.decoder, *made.encoder.layers, *made.decoder.layers):
+        _convert_rest(part, linear.dtype)
+    return made
+
+
+_OWN = ("encoder", "decoder", "layers", "output_projection", "memory_projection")
+_LINEARS = ("self_attn", "fc1", "fc2", "gate", "q_proj", "out_proj", "positional_attn")
+
+
+def _convert_rest(module: nn.Module, dtype: torch.dtype) -> None:
+    """Children and parameters of ``module`` that are no linear layers of the copy, in ``dtype``."""
+    for name, child in list(module.named_children()):
+        if name not in (*_OWN, *_LINEARS, "length_predictor"):
+            setattr(module, name, _converted(child, dtype))
+    for name, value in list(module._parameters.items()):
+        if value is not None and value.is_floating_point() and value.dtype != dtype:
+            module._parameters[name] = nn.Parameter(value.detach().to(dtype), requires_grad=False)
+
+
+def _converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The module itself, or a copy in ``dtype`` where it has another."""
+    values = [*module.parameters(), *module.buffers()]
+    if all(v.dtype == dtype for v in values if v.is_floating_point()):
+        return module
+    return copy.deepcopy(module).to(dtype)

@@ -44,10 +44,14 @@ class GMLMDecoder(FairseqDecoder, TransformerStack):
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=width**-0.5)
+        # One module for all layers, in copies made for decoding.
+        self.memory_projection: Optional[nn.Module] = None
         self.logit_scale = 1 / math.sqrt(width) if tied and cfg.scale_tied_logits else 1.0
 
     def project_memory(self, states: Tensor) -> List[Tuple[Tensor, Tensor]]:
         """Keys and values of the source for every layer."""
+        if self.memory_projection is not None:
+            return self.memory_projection(states)
         return [layer.encoder_attn.project(states) for layer in self.layers]
 
     def forward(

@@ -100,6 +100,50 @@ def linear(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.Linea
     return layer
 
 
+def attend(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Optional[Tensor],
+    scale: float,
+    rows: int,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Attention of all heads, given projections.
+
+    Args:
+        q: (B, heads, K * T, head_dim), the K rows of each source side by side.
+        keys, values: (B, heads, S, head_dim).
+        mask: bool (True: attend) or float added to the scores; broadcast to (B, heads, K * T, S).
+        scale: multiplier of the scores.
+        rows: R = K * B.
+        dropout: probability, of the weights (not where they are asked for).
+        need_weights: also return the weights (slower).
+
+    Returns:
+        (R, T, heads * head_dim), and weights (R, heads, T, S) or None.
+    """
+    batch, heads, folded, _ = q.shape
+    length = folded * batch // rows
+    weights = None
+    if need_weights:
+        scores = torch.matmul(q, keys.transpose(-1, -2)) * scale
+        if mask is not None:
+            scores = (
+                scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+            )
+        probs = scores.float().softmax(-1).to(q.dtype)
+        out = torch.matmul(probs, values)
+        weights = probs.view(batch, heads, rows // batch, length, -1).transpose(1, 2)
+        weights = weights.reshape(rows, heads, length, -1)
+    else:
+        out = F.scaled_dot_product_attention(
+            q, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale
+        )
+    return out.transpose(1, 2).reshape(rows, length, -1), weights
+
+
 class Attention(nn.Module):
     """Multi-head attention over given keys and values."""
 
@@ -145,32 +189,11 @@ class Attention(nn.Module):
         Returns:
             (R, T, d), and weights (R, heads, T, S) or None.
         """
-        rows, length, _ = x.shape
         batch = keys.size(0)
         q = self.split(self.q_proj(x).reshape(batch, -1, self.heads * self.head_dim))
-        weights = None
-        if need_weights:
-            scores = torch.matmul(q, keys.transpose(-1, -2)) * self.scale
-            if mask is not None:
-                scores = (
-                    scores.masked_fill(~mask, -torch.inf)
-                    if mask.dtype == torch.bool
-                    else scores + mask
-                )
-            probs = scores.float().softmax(-1).to(q.dtype)
-            out = torch.matmul(probs, values)
-            weights = probs.view(batch, self.heads, rows // batch, length, -1).transpose(1, 2)
-            weights = weights.reshape(rows, self.heads, length, -1)
-        else:
-            out = F.scaled_dot_product_attention(
-                q,
-                keys,
-                values,
-                attn_mask=mask,
-                dropout_p=self.dropout if self.training else 0.0,
-                scale=self.scale,
-            )
-        return self.out_proj(out.transpose(1, 2).reshape(rows, length, -1)), weights
+        dropout = self.dropout if self.training else 0.0
+        out, weights = attend(q, keys, values, mask, self.scale, x.size(0), dropout, need_weights)
+        return self.out_proj(out), weights
 
 
 class Block(nn.Module):

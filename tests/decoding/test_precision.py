@@ -8,8 +8,9 @@ from helpers import models as make
 from torch import nn
 
 from fairseq_gmlm.decoding.generator import GMLMGenerator
+from fairseq_gmlm.decoding.kernels import Int8Linear
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
-from fairseq_gmlm.decoding.precision import Int8Linear, check_dtype, for_decoding
+from fairseq_gmlm.decoding.precision import check_dtype, for_decoding
 
 # At given lengths: with random weights near ties between two would flip.
 OPTIONS = {"iter_decode_max_iter": 3, "oracle_length": True}
@@ -39,7 +40,7 @@ def test_int8_layer_against_the_arithmetic_written_out() -> None:
     # Inputs get 255 steps over their whole range, which always has zero in it.
     low, high = x.min().clamp(max=0), x.max().clamp(min=0)
     step = (high - low) / 255
-    found = Int8Linear(layer)(x)
+    found = Int8Linear(layer.weight, layer.bias)(x)
     exact = nn.functional.linear(x, weight, layer.bias)
     # An input is off by at most one step (two where seven bits are used).
     bound = 2 * step * weight.abs().sum(1).max()
@@ -51,7 +52,9 @@ def test_int8_layer_against_the_arithmetic_written_out() -> None:
 def test_a_row_of_zeros_gives_the_bias() -> None:
     layer = nn.Linear(8, 2)
     nn.init.zeros_(layer.weight)
-    torch.testing.assert_close(Int8Linear(layer)(torch.randn(3, 8)), layer.bias.expand(3, 2))
+    torch.testing.assert_close(
+        Int8Linear(layer.weight, layer.bias)(torch.randn(3, 8)), layer.bias.expand(3, 2)
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
@@ -74,13 +77,34 @@ def test_copies_decode_nearly_alike_and_leave_the_model_alone(dtype, kind) -> No
 
 def test_matrices_change_and_the_length_head_does_not() -> None:
     model = finished()
-    assert for_decoding(model, "float32") is model
+    same = for_decoding(model, "float32")
+    assert same.encoder.embed_tokens is model.encoder.embed_tokens  # nothing copied in vain
+    assert same.length_predictor is model.length_predictor
     eight = for_decoding(model, "int8")
     assert isinstance(eight.decoder.output_projection, Int8Linear)
     assert not any(isinstance(m, nn.Linear) for m in eight.encoder.modules())
     half = for_decoding(model, "bfloat16")
-    assert half.decoder.layers[0].fc1.weight.dtype == torch.bfloat16
+    assert half.decoder.layers[0].final_layer_norm.weight.dtype == torch.bfloat16
+    assert not any(isinstance(m, nn.Linear) for m in half.encoder.modules())
     assert half.length_predictor.weight.dtype == torch.float32
+
+
+def test_a_model_in_training_decodes_itself() -> None:
+    model = make.model(seed=3)
+    assert for_decoding(model, "float32") is model
+
+
+def test_copies_are_kept_until_the_weights_change() -> None:
+    model = finished()
+    first = for_decoding(model, "float32")
+    assert for_decoding(model, "float32") is first
+    with torch.no_grad():
+        model.decoder.layers[0].fc1.bias.add_(1.0)
+    second = for_decoding(model, "float32")
+    assert second is not first
+    hidden = torch.ones(1, 2, 16)
+    feed = model.decoder.layers[0].feed_forward(hidden)
+    torch.testing.assert_close(second.decoder.layers[0].feed_forward(hidden), feed)
 
 
 def test_refusals_give_the_reason() -> None:
