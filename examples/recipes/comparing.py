@@ -53,6 +53,7 @@ def comparison_step(recipe: Recipe, output: Path, split: str) -> Step:
     words = ours(
         *("compare", str(config), "--json", f"{stem}.json", "--csv", f"{stem}.csv"),
         *("--markdown", f"{stem}.md", "--outputs", str(output / f"translations-{split}")),
+        *("--cache", str(output / "cells"), "--html", f"{stem}.html", "--latex", f"{stem}.tex"),
     )
     needs = [
         final_name(name, system, seed)

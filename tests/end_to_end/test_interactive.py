@@ -1,12 +1,11 @@
 """fairseq-interactive: as generate, and a line for a line whatever is typed."""
 
-import random
 import re
 from pathlib import Path
 from typing import Dict, List
 
 import pytest
-from helpers import toy
+from helpers import fuzz, toy
 from helpers.commands import Argument, Hypothesis, call, hypotheses, run, same, tagged
 
 BEAM = ("--iter-decode-max-iter", 3, "--iter-decode-with-beam", 3)
@@ -39,58 +38,9 @@ def test_the_same_as_generate(toy_bin: Path, short_run: Path, size: int) -> None
     same(found, {i: expected[number] for i, number in enumerate(numbers)})
 
 
-SPECIAL = [
-    "<mask>", "<s>", "</s>", "<pad>", "<unk>", "<<unk>>", "@@", "aa@@", "madeupword0000",
-    "madeupword0001", "<gmlm mask>", "<gmlm", "mask>", "<gmlm mask 0>", "<Lua heritage>",
-]  # fmt: skip
-
-
-def random_line(rng: random.Random) -> bytes:
-    """One line of some kind that users and files produce."""
-    words = [*toy.WORDS, "copy", "reverse"]
-    plain = " ".join(rng.choices(words, k=rng.randint(1, 12)))
-    kind = rng.randrange(16)
-    if kind == 0:
-        return b""
-    if kind == 1:
-        return rng.choice([" ", "   ", "\t", " \t ", "\u00a0", "\u3000", "\u2003 "]).encode()
-    if kind == 2:
-        return " ".join(rng.choices(words, k=rng.randint(15, 300))).encode()
-    if kind == 3:
-        return " ".join(rng.choices([*SPECIAL, *words], k=rng.randint(1, 9))).encode()
-    if kind == 4:
-        control = [chr(c) for c in range(32) if c not in (10, 13)]
-        return "".join(rng.choices([*control, *plain], k=20)).encode()
-    if kind == 5:
-        return b"\x00" * rng.randint(1, 4) + plain.encode()
-    if kind == 6:
-        return b"\xef\xbb\xbf" + plain.encode()
-    if kind == 7:
-        return plain.encode() + b"\r"
-    if kind == 8:
-        return "".join(rng.choices("😀👩‍👩‍👧🇩🇪é́ aa bb", k=12)).encode()
-    if kind == 9:
-        return "".join(rng.choices("שלום مرحبا \u202e\u200f aa", k=15)).encode()
-    if kind == 10:
-        return bytes(b for b in rng.choices(range(1, 256), k=15) if b not in (10, 13))
-    if kind == 11:
-        return plain.encode() + b"\xed\xa0\x80 \xff\xfe"
-    if kind == 12:
-        return "\t".join(plain.split()).encode()
-    if kind == 13:
-        return " ".join(f"w{rng.randrange(10**9)}" for _ in range(rng.randint(1, 8))).encode()
-    if kind == 14:
-        return rng.choice(words).encode()
-    return plain.encode()
-
-
 def fuzz_lines() -> List[bytes]:
-    """1,200 lines of all kinds, two of them enormous."""
-    rng = random.Random(7)
-    lines = [random_line(rng) for _ in range(1198)]
-    lines.insert(400, b" ".join([b"aa"] * 10000))
-    lines.insert(800, b"x" * 100000)
-    return lines
+    """1,200 lines of all kinds in the toy's words."""
+    return fuzz.lines([*toy.WORDS, "copy", "reverse"], 1200, seed=7)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_the_comparison_is_one_that_compare_reads(path, tmp_path):
     from comparing import comparison_step
     from recipe import read_recipe
 
-    from fairseq_gmlm.comparison.spec import read_spec
+    from fairseq_gmlm.comparison.reading import read_spec
 
     recipe = read_recipe(path)
     comparison_step(recipe, tmp_path, "test")
