@@ -30,6 +30,7 @@ setup(
     license="MIT",
     python_requires=">=3.9,<3.13",
     packages=find_packages(include=["fairseq_gmlm", "fairseq_gmlm.*"]),
+    package_data={"fairseq_gmlm.analysis": ["page/*"]},
     install_requires=[
         "torch>=2.1",
         *FAIRSEQ,
@@ -39,11 +40,13 @@ setup(
         "tqdm>=4.60",
         "numpy>=1.22",
         "pyyaml>=5.4",
+        "jinja2>=3.0",
     ],
     extras_require={
         "test": ["pytest>=7.0", "pytest-xdist>=3.0", "hypothesis>=6.80", "ruff>=0.6"],
         "plot": ["matplotlib>=3.6"],
         "fast": ["ctranslate2>=4.3"],
+        "comet": ["unbabel-comet>=2.2"],
     },
     entry_points={"console_scripts": ["fairseq-gmlm = fairseq_gmlm.cli.main:main"]},
 )

@@ -12,7 +12,7 @@ from fairseq_gmlm.data.files import atomic_write
 # Not a colour that anything else has: the page's own text colour takes its place.
 _INK = "#010203"
 _OUTSIDE = re.compile(
-    r"<metadata>.*?</metadata>|\s(?:xmlns(?::\w+)?|version|id)=\"(?:http[^\"]*|1\.1|[A-Za-z.]+_\d+)\"",
+    r"<metadata>.*?</metadata>|\s(?:xmlns(?::\w+)?|version|id)=\"(?:http[^\"]*|1\.1|[A-Za-z][\w.]*_\d+)\"",
     re.DOTALL,
 )
 

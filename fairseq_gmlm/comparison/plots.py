@@ -59,7 +59,7 @@ def _axes(ink: str, width: float, panels: int = 1) -> Tuple[Any, List[Any]]:
     found = list(figure.subplots(1, panels, squeeze=False)[0])
     for axes in found:
         axes.patch.set_alpha(0)
-        axes.tick_params(colors=ink)
+        axes.tick_params(which="both", colors=ink)
         for spine in axes.spines.values():
             spine.set_color(ink)
         axes.grid(True, color=GREY, alpha=0.3, linewidth=0.6)
@@ -88,17 +88,17 @@ def _scatter(axes: Any, rows: List[Row], costs: List[float], ink: str) -> None:
             color=ink, fontsize=8,
         )  # fmt: skip
     axes.set_xscale("log")
-    _plain_ticks(axes)
+    _plain_ticks(axes.xaxis)
     axes.legend(frameon=False, labelcolor=ink, fontsize=8)
 
 
-def _plain_ticks(axes: Any) -> None:
-    """1, 2, 5, 10, 20 ... rather than powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+def _plain_ticks(axis: Any) -> None:
+    """1, 2, 5, 10, 20 ... on a logarithmic axis, rather than powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def quality_latency(rows: List[Row], ink: str) -> Any:
@@ -143,6 +143,7 @@ def source_length(rows: List[Row], ink: str) -> Any:
         axes.set_xticks(range(len(names)), names)
         _label(axes, ink, "source subwords", name)
     right.set_yscale("log")
+    _plain_ticks(right.yaxis)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=2, frameon=False, labelcolor=ink,

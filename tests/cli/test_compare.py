@@ -61,10 +61,11 @@ def test_rows_for_each_system(
             },
         ],
     }
-    files = {kind: tmp_path / f"rows.{kind}" for kind in ("json", "csv", "md")}
+    files = {kind: tmp_path / f"rows.{kind}" for kind in ("json", "csv", "md", "tex")}
     done = compare(
         config, tmp_path, "--json", files["json"], "--csv", files["csv"],
-        "--markdown", files["md"], "--outputs", tmp_path / "out",
+        "--markdown", files["md"], "--latex", files["tex"], "--outputs", tmp_path / "out",
+        "--cache", tmp_path / "cells",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     rows = json.loads(files["json"].read_text("utf-8"))
@@ -77,6 +78,10 @@ def test_rows_for_each_system(
         assert row["signature"].startswith("nrefs:1")
     assert len(list(csv.DictReader(files["csv"].open(encoding="utf-8")))) == 3
     assert files["md"].read_text("utf-8") in done.stdout
+    assert "\\begin{tabular}" in files["tex"].read_text("utf-8")
+    again = compare(config, tmp_path, "--json", files["json"], "--cache", tmp_path / "cells")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert json.loads(files["json"].read_text("utf-8")) == rows  # nothing was timed again
     sentences = len((toy_data / "test.raw.de").read_text("utf-8").split("\n")) - 1
     for name in names:  # every sentence, though recent fairseq drops the last batch
         text = (tmp_path / "out" / f"{name}.txt").read_text("utf-8")
