@@ -2,26 +2,50 @@
 
 import argparse
 import logging
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from fairseq_gmlm.errors import UserError
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+def add_model_arguments(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Where the model and its dictionary are."""
     add = parser.add_argument
     add(
         "--path",
-        required=True,
+        required=required,
         metavar="CHECKPOINT",
         help="several, separated by ':', are averaged",
     )
-    add("--data", required=True, metavar="DATA_BIN", help="folder with the dictionary")
+    add("--data", required=required, metavar="DATA_BIN", help="folder with the dictionary")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--max-tokens", type=int, default=4096, metavar="N", help="tokens in one batch")
     add(
         "--seed", type=int, default=1, metavar="N", help="of random orders and samples (default: 1)"
     )
+
+
+def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to decode, by the names that ``compare`` takes too."""
+    add = parser.add_argument
+    add("--options", metavar="FILE.yaml", help="decoding options, as in compare's 'options'")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one decoding option of fairseq or this plugin, such as iter_decode_max_iter=3",
+    )
+
+
+def decoding_values(args: argparse.Namespace) -> Dict[str, Any]:
+    """The options of :func:`add_decoding_arguments`.
+
+    Raises:
+        UserError: a file that cannot be read, or a setting without a value.
+    """
+    from fairseq_gmlm.analysis.decoding_values import read_values
+
+    return read_values(args.options, args.set)
 
 
 def load_models(args: argparse.Namespace) -> Tuple[List[Any], Any]:

@@ -20,6 +20,8 @@ COMMANDS = {
     "warm-start": "warm_start",
     "import-cmlm": "import_cmlm",
     "compare": "compare",
+    "analyze": "analyze",
+    "trace": "trace",
     "fill": "fill",
     "score": "score",
     "theory": "theory",

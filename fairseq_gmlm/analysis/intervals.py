@@ -1,0 +1,92 @@
+"""Bootstrap intervals of rates over sentences (sentences are drawn, not tokens)."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+_CHUNK = 64  # resamples held in memory at once
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A ratio of sums over sentences, with a 95 % percentile interval.
+
+    Attributes:
+        value: None if there was no case to look at.
+        low, high: ends of the interval; None where a resample may have no case.
+        found, total: the two sums.
+    """
+
+    value: Optional[float]
+    low: Optional[float]
+    high: Optional[float]
+    found: float
+    total: float
+
+    def as_json(self) -> Dict[str, Any]:
+        """Plain numbers."""
+        return asdict(self)
+
+
+class Bootstrap:
+    """Draws sentences with replacement; the same draws for every quantity, so that they compare.
+
+    Args:
+        samples: resamples.
+        seed: of the draws.
+    """
+
+    def __init__(self, samples: int = 1000, seed: int = 1) -> None:
+        if samples < 1:
+            raise ValueError(f"--bootstrap must be at least 1, not {samples}")
+        self.samples, self.seed = samples, seed
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sums over resampled sentences, float64 (samples, k), from values (N, k)."""
+        count, rng = values.size(0), torch.Generator().manual_seed(self.seed)
+        if count == 0:
+            return values.new_zeros(self.samples, values.size(1)).double()
+        parts = []
+        for start in range(0, self.samples, _CHUNK):
+            size = min(_CHUNK, self.samples - start)
+            drawn = torch.randint(count, (size, count), generator=rng)
+            times = torch.zeros(size, count, dtype=torch.float64)
+            times.scatter_add_(1, drawn, torch.ones(size, count, dtype=torch.float64))
+            parts.append(times @ values.double())
+        return torch.cat(parts)
+
+    def rate(self, found: Sequence[float], total: Sequence[float]) -> Rate:
+        """sum(found) / sum(total), one entry of each per sentence."""
+        pair = torch.tensor([list(found), list(total)], dtype=torch.float64).T
+        return self._rate(pair.sum(0), self.sums(pair))
+
+    def _rate(self, whole: Tensor, sums: Tensor) -> Rate:
+        """From (found, total) of the data, and (samples, 2) of the resamples."""
+        found, total = whole.tolist()
+        if total == 0:
+            return Rate(None, None, None, found, total)
+        low, high = _ends(sums[:, 0] / sums[:, 1])
+        return Rate(found / total, low, high, found, total)
+
+    def difference(self, first: Tensor, second: Tensor) -> Rate:
+        """Ratio of sums ``first`` minus that of ``second``, each float (N, 2): found and total.
+
+        ``found`` and ``total`` of the result are the two ratios' totals.
+        """
+        whole = torch.cat([first, second], 1).double().sum(0)
+        if whole[1] == 0 or whole[3] == 0:
+            return Rate(None, None, None, float(whole[1]), float(whole[3]))
+        sums = self.sums(torch.cat([first, second], 1))
+        low, high = _ends(sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3])
+        value = float(whole[0] / whole[1] - whole[2] / whole[3])
+        return Rate(value, low, high, float(whole[1]), float(whole[3]))
+
+
+def _ends(values: Tensor) -> tuple:
+    """2.5 and 97.5 per cent quantiles, or None where some resample has no case."""
+    if not bool(values.isfinite().all()):
+        return None, None
+    ends = torch.quantile(values, torch.tensor([0.025, 0.975], dtype=values.dtype))
+    return float(ends[0]), float(ends[1])
