@@ -13,7 +13,13 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 import torch
 from fairseq import options
-from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, PrependTokenDataset
+from fairseq.data import (
+    Dictionary,
+    LanguagePairDataset,
+    ListDataset,
+    PrependTokenDataset,
+    data_utils,
+)
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from fairseq.trainer import Trainer
@@ -21,6 +27,8 @@ from torch import Tensor
 
 import fairseq_gmlm  # noqa: F401  (registers the plugin)
 from fairseq_gmlm.data.pairs import PairDataset
+
+CORPUS = 30_000  # sentences from which batches are cut
 
 # What fairseq-train is told for each system; the rest is the same for all.
 SYSTEMS: Dict[str, List[str]] = {
@@ -89,26 +97,36 @@ def random_lengths(count: int, mean: float, rng: np.random.Generator) -> np.ndar
 
 
 def random_pairs(size: Size, batches: int, seed: int = 1) -> Pairs:
-    """Batches as ``fairseq-train`` makes them: sorted by length, cut at ``max_tokens``, shuffled."""
+    """Batches of a whole random corpus, as ``fairseq-train`` makes them for ``translation_lev``.
+
+    Sorted by target and then source length, cut at ``max_tokens``, shuffled; so a batch's lengths
+    are as alike as in a real epoch.
+    """
     rng = np.random.default_rng(seed)
-    # More than enough sentences, so that a batch's lengths are as alike as in a real epoch.
-    count = int(4 * batches * size.max_tokens / size.mean_length)
-    lengths = random_lengths(count, size.mean_length, rng)
-    eos = Dictionary().eos()
-    first = len(Dictionary())
+    lengths = random_lengths(CORPUS, size.mean_length, rng)
+    order = np.lexsort((lengths[:, 1], lengths[:, 0]))
+    widest = lengths.max(1) + 2  # BOS and EOS
+    cut = data_utils.batch_by_size(
+        order,
+        num_tokens_fn=widest.__getitem__,
+        num_tokens_vec=widest[order],
+        max_tokens=size.max_tokens,
+        required_batch_size_multiple=8,
+    )
+    eos, first = Dictionary().eos(), len(Dictionary())
 
     def sentence(length: int) -> Tensor:
-        # Zipf's law, roughly: few words make most of a text
+        # few words make most of a text, roughly as Zipf says
         rank = rng.random(length) ** 3 * (size.vocabulary - first)
         return torch.cat([torch.from_numpy(rank.astype(np.int64) + first), torch.tensor([eos])])
 
-    sources, targets = ([sentence(n) for n in side] for side in lengths.T)
-    dataset = _plain(sources, targets, dictionary_of(size))
-    cut = dataset.batch_by_size(
-        dataset.ordered_indices(), max_tokens=size.max_tokens, required_batch_size_multiple=8
-    )
-    chosen = rng.permutation(len(cut))[:batches]
-    return Pairs(sources, targets, [[int(i) for i in cut[k]] for k in chosen])
+    sources, targets, chosen = [], [], []
+    for k in rng.permutation(len(cut))[:batches]:
+        chosen.append(list(range(len(sources), len(sources) + len(cut[k]))))
+        for source, target in lengths[cut[k]]:
+            sources.append(sentence(source))
+            targets.append(sentence(target))
+    return Pairs(sources, targets, chosen)
 
 
 def dictionary_of(size: Size) -> Dictionary:
