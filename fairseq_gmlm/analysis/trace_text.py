@@ -1,7 +1,7 @@
 """Traces for the terminal: marks and numbers under each token, colour on top where it is wanted."""
 
 import unicodedata
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 from fairseq_gmlm.analysis.tracing import Cell, SentenceTrace, TracedChain
 
@@ -28,8 +28,9 @@ def printable(text: str) -> str:
     return "".join(c if unicodedata.category(c) not in ("Cc", "Cf") else "\ufffd" for c in text)
 
 
-def _padded(text: str, columns: int) -> str:
-    return text + " " * (columns - width(text))
+def _padded(text: str, columns: int, shown: Optional[str] = None) -> str:
+    """``text``, or what is ``shown`` for it, and spaces up to so many columns."""
+    return (text if shown is None else shown) + " " * (columns - width(text))
 
 
 def note(cell: Cell) -> str:
@@ -72,9 +73,11 @@ def _chain(chain: TracedChain, room: int, colour: bool) -> List[str]:
         lines.append("start     " + " ".join(_padded(rows[0][i], widths[i]) for i in block))
         for each in chain.passes:
             cells = [(i, each.cells[i]) for i in block]
-            tokens = [(_padded(printable(c.token), widths[i]), c) for i, c in cells]
-            shown = [_coloured(text, c) if colour else text for text, c in tokens]
-            lines.append(f"pass {each.number:<5}" + " ".join(shown))
+            tokens = [
+                _padded(text, widths[i], _coloured(text, c) if colour else None)
+                for i, c, text in ((i, c, printable(c.token)) for i, c in cells)
+            ]
+            lines.append(f"pass {each.number:<5}" + " ".join(tokens))
             lines.append(" " * _MARGIN + " ".join(_padded(note(c), widths[i]) for i, c in cells))
         lines.append("output    " + " ".join(_padded(rows[-1][i], widths[i]) for i in block))
         lines.append("")

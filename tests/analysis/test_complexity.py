@@ -62,7 +62,7 @@ def test_fertility() -> None:
     twos = tokens.count("a") / len(tokens)
     assert found.fertility == pytest.approx(1 + twos, abs=0.06)
     assert 0.6 < found.fertility_deviation / math.sqrt(twos * (1 - twos)) < 1.1  # links are soft
-    assert found.fertility_entropy < 0.05
+    assert found.fertility_entropy < 0.25  # nearly known from the word
     assert found.length_ratio > 1 and found.displacement > 0
 
 
