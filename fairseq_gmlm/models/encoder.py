@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
+from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.layers import EncoderLayer, LayerOptions, build_norm
 from fairseq_gmlm.models.positions import RelativeBias, build_positions
 
@@ -56,7 +57,7 @@ class TransformerStack(nn.Module):
             x = x + self.embed_positions(real)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        return F.dropout(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training)
 
     def self_mask(
         self, real: Tensor, padded: bool, dtype: torch.dtype, front: int = 0

@@ -11,6 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_gmlm.models.dropout import drop
+from fairseq_gmlm.models.training_attention import attention
+
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}
 
 
@@ -138,9 +141,7 @@ def attend(
         weights = probs.view(batch, heads, rows // batch, length, -1).transpose(1, 2)
         weights = weights.reshape(rows, heads, length, -1)
     else:
-        out = F.scaled_dot_product_attention(
-            q, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale
-        )
+        out = attention(q, keys, values, mask, dropout, scale)
     return out.transpose(1, 2).reshape(rows, length, -1), weights
 
 
@@ -217,7 +218,7 @@ class Block(nn.Module):
 
     def after(self, norm: nn.Module, residual: Tensor, x: Tensor) -> Tensor:
         """Output of a block."""
-        x = residual + F.dropout(x, self.dropout, self.training)
+        x = residual + drop(x, self.dropout, self.training)
         return x if self.pre_norm else norm(x)
 
     def attend_self(
@@ -235,7 +236,7 @@ class Block(nn.Module):
         hidden = self.activation(self.fc1(inner))
         if self.gate is not None:
             hidden = hidden * self.gate(inner)
-        out = self.fc2(F.dropout(hidden, self.activation_dropout, self.training))
+        out = self.fc2(drop(hidden, self.activation_dropout, self.training))
         return self.after(self.final_layer_norm, x, out)
 
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
+from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.encoder import attention_mask
 from fairseq_gmlm.models.layers import (
     ACTIVATIONS,
@@ -68,7 +69,7 @@ class TextEncoder(FairseqEncoder):
             x = x + self.embed_positions(real).to(x.dtype)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        x = F.dropout(x, self.dropout, self.training)
+        x = drop(x, self.dropout, self.training)
         mask: Optional[Tensor] = None
         if self.relative_bias is not None:
             bias = self.relative_bias(tokens.size(1)).to(x.dtype)
