@@ -37,11 +37,14 @@ def data_files(data: str, split: str) -> List[Path]:
 
 
 @functools.cache
-def code_digest(*folders: str) -> str:
-    """SHA-256 over the sources in some of this package's folders, and at its top."""
-    files = [p for folder in folders for p in sorted((PACKAGE / folder).rglob("*.py"))]
+def code_digest(*parts: str) -> str:
+    """SHA-256 over the sources of some of this package's files and folders, and at its top."""
+    files = sorted(PACKAGE.glob("*.py"))
+    for part in parts:
+        path = PACKAGE / part
+        files += [path] if path.is_file() else sorted(path.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in [*files, *sorted(PACKAGE.glob("*.py"))]:
+    for path in files:
         digest.update(path.relative_to(PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -69,7 +72,7 @@ def machine(device: str) -> str:
 def _code(row: SystemSpec) -> Optional[str]:
     """Digest of what this package does for a row; None where fairseq alone decodes."""
     if row.engine == "ctranslate2":
-        return code_digest("data")
+        return code_digest("data/beam_search.py", "data/conversion.py")
     body = section(load_checkpoint(Path(row.path), mmap=True), "model")
     name = str(field(body, "_name") or field(body, "arch", ""))
     return code_digest("decoding", "models", "tasks") if name.startswith("gmlm") else None

@@ -128,8 +128,12 @@ def throughputs(
 def latencies(
     systems: Sequence[SplitSystem], sentences: int, progress: Progress
 ) -> Tuple[List[int], List[List[float]]]:
-    """Sentences timed one by one, and the seconds of each, for each system in the order given."""
-    chosen = spread(range(len(systems[0].dataset)), sentences)
+    """Sentences timed one by one, and the seconds of each, for each system in the order given.
+
+    They are spread evenly over the lengths of the sources, so that few stand for all, and timed in
+    the order of the split.
+    """
+    chosen = sorted(spread(by_length(systems[0]), sentences))
     return chosen, take_turns(systems, [[number] for number in chosen], progress)
 
 

@@ -1,5 +1,6 @@
 """Pictures of a comparison: quality against latency and passes, both by source length."""
 
+import logging
 from typing import Any, Dict, List, Sequence, Tuple
 
 from fairseq_gmlm.comparison.row import Row
@@ -25,6 +26,8 @@ def import_matplotlib() -> Any:
             "them out"
         ) from error
     matplotlib.use("Agg")
+    # Other packages lower the root logger's level, and matplotlib then tells of every font.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     return matplotlib
 
 

@@ -55,7 +55,7 @@ class ComparisonSpec:
         batch_size: sentences per batch when quality and throughput are measured.
         batch_sizes: several, for throughput; the table shows ``batch_size`` if it is among them,
             else the largest.
-        latency_sentences: sentences timed one by one; they are spread evenly over the split.
+        latency_sentences: sentences timed one by one, spread evenly over the sources' lengths.
         throughput_sentences: sentences of a run that measures throughput, spread likewise; 0: all.
         repeats: how often throughput is measured; the median is reported.
         threads: threads of torch and ctranslate2; 0: as many as torch takes by itself.

@@ -57,7 +57,7 @@ class Workbench:
 
     def _latency_key(self, row: SystemSpec) -> Cell:
         sentences = self.spec.latency_sentences
-        return timing_key(self.keys[row.name], self.spec, latency_sentences=sentences)
+        return timing_key(self.keys[row.name], self.spec, spread_over_lengths=sentences)
 
     def _throughput_key(self, row: SystemSpec, size: int) -> Cell:
         return timing_key(

@@ -68,6 +68,12 @@ def test_latency_takes_turns_and_spreads_over_the_split() -> None:
     ]
 
 
+def test_latency_covers_the_lengths() -> None:
+    system = FakeSystem("a", [9, 1, 2, 3, 8, 7, 4, 6], [])
+    chosen, _ = latencies([system], 2, lambda _: None)
+    assert chosen == [3, 4]  # sizes 3 and 8: the third and the seventh of eight
+
+
 def test_throughput_takes_turns_batch_by_batch() -> None:
     calls, bars = [], []
     systems = [FakeSystem(name, [4, 3, 2, 1], calls) for name in "ab"]
