@@ -6,6 +6,7 @@ gradient clipping and ``Trainer.train_step`` with its logging.
 
 import contextlib
 import io
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -208,3 +209,42 @@ def build_trainer(
     trainer = Trainer(cfg, task, model, criterion)
     trainer.begin_epoch(1)
     return trainer
+
+
+class Updates:
+    """A system and its batches; each call is one update with the next of them.
+
+    Attributes:
+        tokens: target tokens of each update so far.
+        optimizer_ms: time of its optimizer step.
+        target_fill: share of target positions that are no padding.
+        device: where it is trained.
+    """
+
+    def __init__(self, system: str, dtype: str, size: Size, pairs: Pairs, folder: Path) -> None:
+        self._trainer = build_trainer(system, dtype, size, folder)
+        dictionary = self._trainer.task.target_dictionary
+        self._samples = samples(system, pairs, dictionary)
+        self._counts = [pairs.target_tokens(batch) for batch in pairs.batches]
+        real = sum(int(s["target"].ne(dictionary.pad()).sum()) for s in self._samples)
+        self.target_fill = real / sum(s["target"].numel() for s in self._samples)
+        self.device = self._trainer.device.type
+        self.tokens: List[int] = []
+        self.optimizer_ms: List[float] = []
+        optimizer = self._trainer.optimizer.optimizer
+        optimizer.register_step_pre_hook(lambda *_: self.optimizer_ms.append(self._now()))
+        optimizer.register_step_post_hook(lambda *_: self._note())
+
+    def _now(self) -> float:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return 1e3 * time.perf_counter()
+
+    def _note(self) -> None:
+        self.optimizer_ms[-1] = self._now() - self.optimizer_ms[-1]
+
+    def __call__(self) -> None:
+        """One update."""
+        number = len(self.tokens) % len(self._samples)
+        self.tokens.append(self._counts[number])
+        self._trainer.train_step([self._samples[number]])
