@@ -104,19 +104,21 @@ class Decoder:
         return utils.resolve_max_positions(self.task.max_positions(), *each)
 
     def batches(self, dataset: Any, numbers: Sequence[int], max_tokens: int) -> Iterator[Any]:
-        """Batches by length; sentences longer than the model allows are left out, with a warning."""
+        """Batches by length, on the model's device.
+
+        Sentences longer than the model allows are left out, with a warning.
+        """
         wanted = set(numbers)
         indices = np.array([i for i in dataset.ordered_indices() if int(i) in wanted])
         indices, ignored = dataset.filter_indices_by_size(indices, self.limits())
         if ignored:
             logger.warning(f"{len(ignored)} sentences are longer than the model allows: left out")
         for batch in dataset.batch_by_size(indices, max_tokens=max_tokens):
-            yield dataset.collater([dataset[int(i)] for i in batch])
+            made = dataset.collater([dataset[int(i)] for i in batch])
+            yield utils.move_to_cuda(made) if self.device.type == "cuda" else made
 
     def decode(self, batch: Dict[str, Any]) -> List[Decoded]:
         """Chains of a batch, in its order."""
-        if self.device.type == "cuda":
-            batch = utils.move_to_cuda(batch)
         found = self.task.inference_step(self.generator, self.models, batch)
         sources = batch["net_input"]["src_tokens"].tolist()
         targets = batch.get("target")

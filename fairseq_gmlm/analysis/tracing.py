@@ -129,7 +129,7 @@ class Tracer:
         """Traces of a batch, in its order."""
         sentences = self.decoder.decode(batch)
         model, net_input = self.decoder.models[0], batch["net_input"]
-        tokens = net_input["src_tokens"].to(self.decoder.device)
+        tokens = net_input["src_tokens"]
         with torch.no_grad():
             memory = model.encode(tokens, net_input.get("src_lengths"))
         logs = self._length_logs(tokens, net_input.get("src_lengths"), batch.get("target"))
@@ -159,8 +159,6 @@ class Tracer:
         dictionary = self.source_dictionary
         frame = torch.tensor([dictionary.pad(), dictionary.eos(), dictionary.bos()])
         empty = torch.isin(tokens, frame.to(tokens.device)).all(1)
-        if target is not None:
-            target = target.to(tokens.device)
         return candidate_lengths(model, memories[0], options, target, empty, output)[1].float()
 
     def symbol(self, token: int) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from toy_gmlm import train_gmlm
 from toy_teacher import ROOT, run_command, toy_pairs, write_pairs
 
 from fairseq_gmlm.cli.main import main
@@ -57,3 +58,9 @@ def toy_checkpoints(toy_data, tmp_path_factory) -> Path:
 def toy_teacher(toy_checkpoints) -> Path:
     """Its last checkpoint."""
     return toy_checkpoints / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def toy_gmlm(toy_data, tmp_path_factory) -> Path:
+    """A GMLM on the same data, hardly trained."""
+    return train_gmlm(toy_data, tmp_path_factory.mktemp("toy-gmlm"))
