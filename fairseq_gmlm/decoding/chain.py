@@ -100,6 +100,7 @@ def run_chain(
     outcome, taken = state, torch.zeros_like(state.rows)
     settled = torch.zeros_like(state.rows, dtype=torch.bool)
     history: List[PassRecord] = []
+    frozen = False  # whether any row of the running batch has settled
     for step in range(passes):
         if before_pass is not None:
             state = before_pass(state, step)
@@ -107,8 +108,8 @@ def run_chain(
         prediction = conditional(state, where, step)
         before, state = state, replace(state, shown=state.tokens)
         after = strategy.update(state, prediction, step, passes)
-        taken[state.rows] += 1
-        if early_stop:
+        taken.index_add_(0, state.rows, torch.ones_like(state.rows))
+        if frozen:
             after = _freeze(before, after, settled)
         if keep_history:
             predicted = where & ~settled[:, None]
@@ -127,7 +128,8 @@ def run_chain(
         if step + 1 == passes:
             break
         running = ~settled.view(-1, candidates).all(1)
-        left = int(running.sum())
+        left, done = torch.stack([running.sum(), settled.sum()]).tolist()
+        frozen = done > (running.numel() - left) * candidates
         if left == running.numel():
             continue
         outcome = _merge(outcome, state)

@@ -109,7 +109,8 @@ class ModelConditional:
         if self.banned.numel():
             logits.index_fill_(-1, self.banned, -torch.inf)
         values = self.choice.pick(logits, uniform, temperature)
-        tokens, scores, best = (spread(v, index, where) for v in values)
+        tokens, scores = (spread(v, index, where) for v in values[:2])
+        best = scores if values[2] is values[1] else spread(values[2], index, where)
         approval = None
         if self.needs_approval:
             verdicts = [model.approval(s) for model, s in zip(self.models, states)]

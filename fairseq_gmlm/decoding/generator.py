@@ -12,7 +12,7 @@ from fairseq_gmlm.decoding.candidates import averaged_lengths, candidate_lengths
 from fairseq_gmlm.decoding.chain import BeforePass, ChainResult, run_chain
 from fairseq_gmlm.decoding.choice import GREEDY_BELOW
 from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
-from fairseq_gmlm.decoding.hypotheses import Counters, candidate_scores, hypothesis, kept
+from fairseq_gmlm.decoding.hypotheses import Counters, FinishedRows, candidate_scores
 from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
@@ -121,7 +121,9 @@ class GMLMGenerator:
         if constraints is not None:
             raise ValueError("--constraints is not supported by translation_gmlm; leave it out")
         # Not earlier: fairseq builds a generator before it loads weights, and trains on after.
-        self.models = [for_decoding(m, self.options.decode_dtype) for m in self._originals]
+        options = self.options
+        how = options.decode_dtype, options.decode_compile, options.decode_cuda_graphs
+        self.models = [for_decoding(model, *how) for model in self._originals]
         tokens = sample["net_input"]["src_tokens"]
         if temperature is not None and temperature.shape != tokens.shape[:1]:
             raise ValueError(
@@ -206,21 +208,22 @@ class GMLMGenerator:
             scores = rerank(self.reranker, source.tokens, source.lengths, result, count, model)
         ranked = scores.topk(options.nbest, dim=1)
         order, values = ranked.indices.tolist(), ranked.values.tolist()
+        rows = FinishedRows(result, options.keep_history)
         hypotheses = []
         for sentence, (places, best) in enumerate(zip(order, values)):
             found = []
             for place, score in zip(places, best):
                 row = sentence * count + place
-                item = hypothesis(result, row, score, options.keep_history)
+                item = rows.hypothesis(row, score)
                 if recorder is not None:
                     real, words = source.real[sentence], source.words[sentence]
-                    keep = kept(result, row)
+                    keep = rows.keep[row]
                     item.update(
                         hypothesis_attention(recorder, row, keep, real, words, options.alignment)
                     )
                 found.append(item)
             hypotheses.append(found)
-        self.counters.add(result, [h[0] for h in hypotheses], count)
+        self.counters.add(rows, [i * count + places[0] for i, places in enumerate(order)], count)
         return hypotheses
 
 

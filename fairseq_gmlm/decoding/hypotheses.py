@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 import torch
 from torch import Tensor
 
-from fairseq_gmlm.decoding.chain import ChainResult, PassRecord
+from fairseq_gmlm.decoding.chain import ChainResult
 from fairseq_gmlm.decoding.remasking import stutter
 
 
@@ -30,50 +30,69 @@ def candidate_scores(
     return total / count.clamp(min=1) ** length_penalty
 
 
-def kept(result: ChainResult, row: int) -> Tensor:
-    """Canvas positions of one hypothesis, BOS first and EOS last, bool (T,)."""
-    return ~result.dropped[row] & _real(result, row)
+# What a hypothesis's history keeps of each pass: fairseq prints ``tokens``, traces read the rest.
+_HISTORY = {
+    "tokens": "draft",
+    "shown": "shown",
+    "predicted": "predicted",
+    "scores": "scores",
+    "next": "tokens",
+}
 
 
-def hypothesis(result: ChainResult, row: int, score: float, history: bool) -> Dict[str, Any]:
-    """What fairseq expects of one hypothesis, on the CPU.
+class FinishedRows:
+    """The rows of a finished chain on the CPU, taken apart in a few operations for all of them.
 
-    With ``history`` also ``row`` (of the batch's chains), ``dropped`` (bool over the canvas from BOS
-    to EOS) and ``history``, a dictionary for each pass (see :func:`one_pass`).
+    Attributes:
+        keep: bool (R, T), positions in the hypotheses, BOS first and EOS last.
+        passes: decoder runs of each row.
     """
-    keep = kept(result, row)
-    passes = int(result.passes[row])
-    found: Dict[str, Any] = {
-        "tokens": result.tokens[row][keep].cpu(),
-        "positional_scores": (result.scores[row] * result.free[row])[keep].float().cpu(),
-        "score": torch.tensor(score),
-        "attention": None,
-        "alignment": [],
-        "steps": passes - 1,
-        "passes": passes,
-    }
-    if history:
-        real = _real(result, row)
-        found["row"], found["dropped"] = row, result.dropped[row][real].cpu()
-        found["history"] = [
-            one_pass(record, int(place[0]), real)
-            for record in result.history
-            if len(place := (record.rows == row).nonzero())
-        ]
-    return found
 
+    def __init__(self, result: ChainResult, history: bool = False) -> None:
+        free, dropped = result.free.cpu(), result.dropped.cpu()
+        column = torch.arange(free.size(1))[None]
+        real = column < free.sum(1, keepdim=True) + 2
+        self.keep = real & ~dropped
+        self.tokens = result.tokens.cpu()
+        self.passes = result.passes.tolist()
+        counts = self.keep.sum(1).tolist()
+        scores = (result.scores * result.free).float().cpu()
+        self._tokens = self.tokens[self.keep].split(counts)
+        self._scores = scores[self.keep].split(counts)
+        self._drafts: Optional[List[List[Dict[str, Tensor]]]] = None
+        if history:
+            self._drafts = [[] for _ in counts]
+            for record in result.history:
+                rows = record.rows.cpu()
+                shown = real[rows]
+                sizes = shown.sum(1).tolist()
+                parts = {
+                    name: getattr(record, field).cpu()[shown].split(sizes)
+                    for name, field in _HISTORY.items()
+                }
+                for place, row in enumerate(rows.tolist()):
+                    self._drafts[row].append({k: values[place] for k, values in parts.items()})
+            self._dropped = dropped[real].split(real.sum(1).tolist())
 
-def one_pass(record: PassRecord, place: int, real: Tensor) -> Dict[str, Tensor]:
-    """What one pass did to one row: its draft as ``tokens``, as fairseq prints it, and the rest."""
-    found = {"tokens": record.draft, "next": record.tokens}
-    found.update({name: getattr(record, name) for name in ("shown", "predicted", "scores")})
-    return {name: value[place][real].cpu() for name, value in found.items()}
+    def hypothesis(self, row: int, score: float) -> Dict[str, Any]:
+        """What fairseq expects of one hypothesis.
 
-
-def _real(result: ChainResult, row: int) -> Tensor:
-    """Positions up to EOS: the free ones, BOS before and EOS after them."""
-    column = torch.arange(result.free.size(1), device=result.free.device)
-    return column < result.free[row].sum() + 2
+        With a history also ``row`` (of the batch's chains) and ``dropped`` (bool over the canvas
+        from BOS to EOS), which ``analysis.chains`` reads.
+        """
+        found: Dict[str, Any] = {
+            "tokens": self._tokens[row],
+            "positional_scores": self._scores[row],
+            "score": torch.tensor(score),
+            "attention": None,
+            "alignment": [],
+            "steps": self.passes[row] - 1,
+            "passes": self.passes[row],
+        }
+        if self._drafts is not None:
+            found["history"] = self._drafts[row]
+            found["row"], found["dropped"] = row, self._dropped[row]
+        return found
 
 
 @dataclass
@@ -96,18 +115,28 @@ class Counters:
     stutters: int = 0
     empty: int = 0
 
-    def add(self, result: ChainResult, chosen: List[Dict[str, Any]], count: int) -> None:
-        """Take in one batch."""
+    def add(self, rows: FinishedRows, chosen: List[int], count: int) -> None:
+        """Take in one batch.
+
+        Args:
+            rows: of its chains.
+            chosen: the best row of each sentence.
+            count: candidates of a sentence.
+        """
         self.sentences += len(chosen)
-        self.passes += int(result.passes.view(-1, count).max(1).values.sum())
+        self.passes += sum(
+            max(rows.passes[i : i + count]) for i in range(0, len(rows.passes), count)
+        )
         self.candidates += len(chosen) * count
-        for item in chosen:
-            words = item["tokens"][1:-1]
-            self.tokens += len(words)
-            self.empty += len(words) == 0
-            if len(words):
-                everywhere = torch.ones(1, len(words), dtype=torch.bool)
-                self.stutters += int(stutter(words[None], everywhere).sum())
+        tokens, words = rows.tokens[chosen], rows.keep[chosen].clone()
+        length = words.sum(1)
+        place = words.cumsum(1)
+        words &= (place > 1) & (place < length[:, None])  # neither BOS nor EOS
+        self.tokens += int(words.sum())
+        self.empty += int((length <= 2).sum())
+        # Side by side, so that positions left out do not part neighbours.
+        order = words.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+        self.stutters += int(stutter(tokens.gather(1, order), words.gather(1, order)).sum())
 
     def summary(self) -> Dict[str, float]:
         """Means per sentence and the stutter rate."""

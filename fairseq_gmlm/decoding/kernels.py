@@ -63,8 +63,11 @@ class Int8Linear(nn.Module):
         self.few = self.many = _int8_packed(quantized, bias)
         if vnni and "onednn" in torch.backends.quantized.supported_engines:
             self.many = _int8_packed(quantized, bias, "onednn")
-        kernels = torch.ops.quantized
-        self.product = kernels.linear_relu_dynamic if relu else kernels.linear_dynamic
+        kernel = (
+            torch.ops.quantized.linear_relu_dynamic if relu else torch.ops.quantized.linear_dynamic
+        )
+        # The operator itself where it can be had: the wrapper looks for fake tensors in each call.
+        self.product = getattr(kernel, "_op", kernel)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""

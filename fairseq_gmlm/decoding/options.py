@@ -128,6 +128,17 @@ class DecodingConfig(FairseqDataclass):
             "(CPU); the length head stays in float32"
         },
     )
+    decode_compile: bool = field(
+        default=False,
+        metadata={
+            "help": "compile decoder passes (float32, bfloat16, float16); lengths and batches are "
+            "padded so that few shapes occur, each of which is compiled once, for up to minutes"
+        },
+    )
+    decode_cuda_graphs: bool = field(
+        default=False,
+        metadata={"help": "compile decoder passes and replay them from CUDA graphs (GPU)"},
+    )
     allow_unk: bool = field(
         default=False, metadata={"help": "let the model output the unknown symbol"}
     )
@@ -185,6 +196,8 @@ class DecodingOptions:
     brevity_alpha: Optional[float]
     attention_pass: int
     decode_dtype: str
+    decode_compile: bool
+    decode_cuda_graphs: bool
     allow_unk: bool
     decode_seed: int
 
@@ -225,7 +238,8 @@ class DecodingOptions:
             "remask_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
             "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
             "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
-            "decode_threshold", "gibbs_block", "decode_dtype",
+            "decode_threshold", "gibbs_block", "decode_dtype", "decode_compile",
+            "decode_cuda_graphs",
         ]  # fmt: skip
         defaults = DecodingConfig()
         values = {name: get(name, getattr(defaults, name)) for name in names}

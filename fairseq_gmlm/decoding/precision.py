@@ -2,11 +2,12 @@
 
 import copy
 import weakref
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from fairseq_gmlm.decoding.compilation import CompiledModel, check_compilation
 from fairseq_gmlm.decoding.fused import (
     FusedDecoderLayer,
     FusedEncoderLayer,
@@ -17,7 +18,7 @@ from fairseq_gmlm.decoding.kernels import LinearFactory
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
 
-# Copies live as long as their models; the key says which state of the weights they were made from.
+# Copies live as long as their models.
 _COPIES: "weakref.WeakKeyDictionary[Any, Dict[Tuple, Any]]" = weakref.WeakKeyDictionary()
 
 
@@ -50,7 +51,7 @@ def is_finished(model: Any) -> bool:
 
 
 @torch.no_grad()
-def for_decoding(model: Any, dtype: str, pack: bool = True) -> Any:
+def for_decoding(model: Any, dtype: str, compiled: bool = False, cuda_graphs: bool = False) -> Any:
     """What decodes in place of ``model``; it is left alone, and kept as long as it does not change.
 
     In float32 a model that is still being trained decodes itself.
@@ -58,29 +59,49 @@ def for_decoding(model: Any, dtype: str, pack: bool = True) -> Any:
     Args:
         model: a ``gmlm_transformer``, prepared for inference.
         dtype: one of :data:`DTYPES`.
-        pack: see :class:`~fairseq_gmlm.decoding.kernels.LinearFactory`.
+        compiled, cuda_graphs: see :class:`~fairseq_gmlm.decoding.compilation.CompiledModel`.
 
     Raises:
         ValueError: the hardware cannot, or the model is still being trained.
+        UserError: what should be compiled cannot be.
     """
+    compiled = compiled or cuda_graphs
     if not is_finished(model):
-        if dtype == "float32":
+        if dtype == "float32" and not compiled:
             return model
+        option = "--decode-compile" if compiled else f"--decode-dtype {dtype}"
         raise ValueError(
-            f"--decode-dtype {dtype} copies the weights once, so it is for finished models: leave "
-            "it at float32 in training, or call model.prepare_for_inference_(cfg) first"
+            f"{option} copies the weights once, so it is for finished models: leave "
+            "it out in training, or call model.prepare_for_inference_(cfg) first"
         )
-    first = next(model.parameters())
-    check_dtype(dtype, first.device)
-    if dtype == "float32":  # or what --fp16 and --bf16 have made of the model
-        dtype = str(first.dtype).rpartition(".")[2]
     known = _COPIES.setdefault(model, {})
-    weights = tuple((p.data_ptr(), p._version) for p in model.parameters())
-    state, found = known.get((dtype, pack), (None, None))
-    if state != weights:
-        found = decoding_copy(model, LinearFactory(dtype, pack))
-        known[dtype, pack] = weights, found
+    key = dtype, compiled, cuda_graphs
+    kept = known.get(key)
+    if kept is not None and kept.state == _state(kept.weights):
+        return kept.copy
+    weights = list(model.parameters())
+    check_dtype(dtype, weights[0].device)
+    # float32 means: as it is, which --fp16 and --bf16 change.
+    own = str(weights[0].dtype).rpartition(".")[2] if dtype == "float32" else dtype
+    if compiled:
+        check_compilation(dtype, weights[0].device, cuda_graphs)
+    found = decoding_copy(model, LinearFactory(own, pack=not compiled))
+    if compiled:
+        found = CompiledModel(found, cuda_graphs)
+    known[key] = _Kept(weights, _state(weights), found)
     return found
+
+
+class _Kept(NamedTuple):
+    """A copy, the weights it was made from, and what tells whether they have changed."""
+
+    weights: List[Tensor]
+    state: List[Tuple[int, int]]
+    copy: Any
+
+
+def _state(weights: List[Tensor]) -> List[Tuple[int, int]]:
+    return [(weight.data_ptr(), weight._version) for weight in weights]
 
 
 def decoding_copy(model: Any, linear: LinearFactory) -> Any:
