@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -123,7 +124,8 @@ def test_training_data(toy_data: Path, tmp_path: Path, capsys: Any) -> None:
     assert found["length_ratio"] == 1 and found["length_ratio_deviation"] == 0
     assert 0 < found["entropy_by_token"] < math.log2(12) - 1
     assert "entropy of target given source word" in capsys.readouterr().out
-    assert main(["analyze", "--data-only", str(toy_data), str(toy_data)]) == 0
+    again = shutil.copytree(toy_data, tmp_path / "again")
+    assert main(["analyze", "--data-only", str(toy_data), str(again)]) == 0
     assert "last / first" in capsys.readouterr().out
 
 
