@@ -142,7 +142,16 @@ def run_shard(
     cpu: bool = False,
     threads: int = 0,
 ) -> None:
-    """Translate the chunks of one shard that are not there yet."""
+    """Translate the chunks of one shard that are not there yet.
+
+    Args:
+        job, options: see :func:`claim`.
+        shard, shards: which part of how many.
+        max_tokens: source tokens of a batch, padding counted; None: what suits the engine.
+        max_sentences: sentences of a batch.
+        cpu: do not use a GPU.
+        threads: CPU threads; 0: torch's.
+    """
     store = store_of(job, options)
     chunks = store.of_shard(shard, shards)
     todo = [index for index in chunks if not store.path_of(index).exists()]
@@ -158,6 +167,8 @@ def run_shard(
         engine = build_engine(
             job.engine, teacher, job.search, job.compute_type, cpu=cpu, threads=threads
         )
+        if max_tokens is None:
+            max_tokens = engine.max_tokens
         total = sum(len(store.range_of(index)) for index in chunks)
         done = total - sum(len(store.range_of(index)) for index in todo)
         forbidden = forbidden_symbols(teacher.target_dictionary)
