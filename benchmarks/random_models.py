@@ -27,7 +27,10 @@ SOURCE, TARGET = "a", "b"
 
 @dataclass(frozen=True)
 class Size:
-    """Shape of a model; embeddings are shared by source, target and output.
+    """Shape of a model.
+
+    Embeddings and output matrix are three tables: with one random table every position predicts what
+    it has read, and all systems would agree on nothing but masks.
 
     Attributes:
         encoder, decoder: layers.
@@ -44,7 +47,11 @@ class Size:
 
     def options(self) -> dict:
         """As fairseq's models call them."""
-        found = {"share_all_embeddings": True, "dropout": 0.1}
+        found = {
+            "share_all_embeddings": False,
+            "share_decoder_input_output_embed": False,
+            "dropout": 0.1,
+        }
         for side, layers in (("encoder", self.encoder), ("decoder", self.decoder)):
             found[f"{side}_layers"], found[f"{side}_embed_dim"] = layers, self.width
             found[f"{side}_ffn_embed_dim"] = self.ffn

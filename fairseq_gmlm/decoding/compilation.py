@@ -79,6 +79,8 @@ class CompiledModel:
         cuda_graphs: replay the passes from CUDA graphs.
     """
 
+    decodes_columns = False  # their number changes from pass to pass
+
     def __init__(self, model: Any, cuda_graphs: bool = False) -> None:
         self.model, self.cuda_graphs = model, cuda_graphs
         self.shapes: Set[Shape] = set()

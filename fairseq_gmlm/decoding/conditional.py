@@ -2,13 +2,14 @@
 
 import copy
 import math
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from fairseq_gmlm.decoding.attention import AttentionRecorder, decode_recorded
 from fairseq_gmlm.decoding.choice import Choice
+from fairseq_gmlm.decoding.fused import at_columns
 from fairseq_gmlm.decoding.state import ChainState, Prediction
 from fairseq_gmlm.models.memory import Memory
 
@@ -76,6 +77,29 @@ class ModelConditional:
         shaped = logits.view(*index.shape, -1)
         return self.logit_hook(shaped, state, index, step).reshape_as(logits)
 
+    def _columns(
+        self, state: ChainState, step: int, columns: Optional[Tensor]
+    ) -> Tuple[Optional[List[Tensor]], List[Tensor]]:
+        """Each model's states: all (R, T, d), if they had to be computed, and those at ``columns``.
+
+        Args:
+            columns: int64 (R, n); None: all.
+
+        Returns:
+            (R, T, d) each or None, and (R * n, d) each.
+        """
+        whole = columns is None or self.needs_approval or self.recorder is not None
+        if not whole and all(getattr(m, "decodes_columns", False) for m in self.models):
+            states = [
+                model.decode(state.tokens, memory, self.padded, columns=columns).states
+                for model, memory in zip(self.models, self.memories)
+            ]
+            return None, [s.flatten(0, 1) for s in states]
+        states = self._states(state, step)
+        if columns is None:
+            return states, [s.flatten(0, 1) for s in states]
+        return states, [at_columns(s, columns).flatten(0, 1) for s in states]
+
     def _states(self, state: ChainState, step: int) -> List[Tensor]:
         """Each model's decoder states (R, T, d)."""
         recorded = self.recorder is not None and self.recorder.wants(step)
@@ -88,13 +112,8 @@ class ModelConditional:
 
     def __call__(self, state: ChainState, where: Tensor, step: int) -> Prediction:
         """One decoder pass; logits only at the positions of ``where``."""
-        states = self._states(state, step)
         index = positions_read(where)
-        if index is None:
-            hidden = [s.flatten(0, 1) for s in states]
-        else:
-            hidden = [s.gather(1, index[..., None].expand(-1, -1, s.size(-1))) for s in states]
-            hidden = [h.flatten(0, 1) for h in hidden]
+        states, hidden = self._columns(state, step, index)
         uniform, temperature = state.scores.new_empty(0), None
         if self.temperature is not None:
             each = state.tokens.size(0) // self.temperature.size(0)

@@ -25,12 +25,25 @@ class FusedSelfAttention(nn.Module):
         self.out_proj = linear(attention.out_proj)
 
     def forward(
-        self, x: Tensor, mask: Optional[Tensor], need_weights: bool = False
+        self,
+        x: Tensor,
+        mask: Optional[Tensor],
+        need_weights: bool = False,
+        columns: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """(R, T, d) -> (R, T, d), and weights (R, heads, T, T) or None."""
+        """(R, T, d) -> (R, T, d), and weights (R, heads, T, T) or None.
+
+        With ``columns``, int64 (R, n), only these positions ask: (R, n, d).
+        """
         rows, length, _ = x.shape
         parts = self.qkv_proj(x).view(rows, length, 3, self.heads, self.head_dim)
         q, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        if columns is not None:
+            q = q.gather(2, columns[:, None, :, None].expand(-1, q.size(1), -1, q.size(3)))
+            if mask is not None and mask.size(2) > 1:
+                wanted = columns[:, None, :, None]
+                mask = mask.expand(rows, -1, -1, -1)
+                mask = mask.gather(2, wanted.expand(-1, mask.size(1), -1, mask.size(3)))
         out, weights = attend(q, keys, values, mask, self.scale, rows, need_weights=need_weights)
         return self.out_proj(out), weights
 
@@ -51,12 +64,17 @@ class FusedBlock(nn.Module):
         self.fc2 = linear(layer.fc2)
 
     def attend_self(
-        self, x: Tensor, mask: Optional[Tensor], need_weights: bool = False
+        self,
+        x: Tensor,
+        mask: Optional[Tensor],
+        need_weights: bool = False,
+        columns: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """The self-attention block."""
+        """The self-attention block, of all positions or of ``columns``."""
         norm = self.self_attn_layer_norm
-        out, weights = self.self_attn(norm(x) if self.pre_norm else x, mask, need_weights)
-        x = x + out
+        inner = norm(x) if self.pre_norm else x
+        out, weights = self.self_attn(inner, mask, need_weights, columns)
+        x = (x if columns is None else at_columns(x, columns)) + out
         return x if self.pre_norm else norm(x), weights
 
     def feed_forward(self, x: Tensor) -> Tensor:
@@ -101,13 +119,22 @@ class FusedDecoderLayer(FusedBlock):
         cross_mask: Optional[Tensor],
         places: Optional[Tensor] = None,
         need_weights: bool = False,
+        columns: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-        """One layer; arguments and results as in ``DecoderLayer``."""
-        x, self_weights = self.attend_self(x, mask, need_weights)
+        """One layer; arguments and results as in ``DecoderLayer``.
+
+        With ``columns``, int64 (R, n), only these positions are computed: (R, n, d). The last layer
+        of a pass has no other use for the rest.
+        """
+        later = None
+        if self.positional_attn is not None:  # reads the whole output of the self-attention
+            later, columns = columns, None
+        x, self_weights = self.attend_self(x, mask, need_weights, columns)
         if self.positional_attn is not None:
             keys = self.positional_attn.split(self.positional_attn.k_proj(places))
             values = self.positional_attn.split(self.positional_attn.v_proj(x))
             x = x + self.positional_attn(places, keys, values, mask)[0]
+            x = x if later is None else at_columns(x, later)
         out, cross_weights = self._attend_source(x, cross, cross_mask, need_weights)
         x = x + out
         if not self.pre_norm:
@@ -144,6 +171,11 @@ class FusedMemoryProjection(nn.Module):
         # Every pass reads them: once in order is cheaper than strided each time.
         parts = wide.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
         return list(zip(parts[0::2], parts[1::2]))
+
+
+def at_columns(x: Tensor, columns: Tensor) -> Tensor:
+    """(R, n, d) of (R, T, d), at ``columns`` (R, n)."""
+    return x.gather(1, columns[..., None].expand(-1, -1, x.size(-1)))
 
 
 def with_linears(module: nn.Module, linear: LinearFactory) -> nn.Module:

@@ -120,6 +120,7 @@ def decoding_copy(model: Any, linear: LinearFactory) -> Any:
         part.layers = nn.ModuleList([layer(old, linear) for old in stack.layers])
         setattr(made, side, part)
     made.decoder.output_projection = linear(model.decoder.output_projection)
+    made.decodes_columns = True
     made.decoder.memory_projection = FusedMemoryProjection(model.decoder.layers, linear)
     for part in (made, made.encoder, made.decoder, *made.encoder.layers, *made.decoder.layers):
         _convert_rest(part, linear.dtype)

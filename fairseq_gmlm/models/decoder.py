@@ -60,6 +60,7 @@ class GMLMDecoder(FairseqDecoder, TransformerStack):
         memory: Memory,
         padded: bool = True,
         need_weights: bool = False,
+        columns: Optional[Tensor] = None,
     ) -> Decoded:
         """One pass.
 
@@ -68,6 +69,8 @@ class GMLMDecoder(FairseqDecoder, TransformerStack):
             memory: the encoded sources.
             padded: False promises that no row has padding, which spares the mask.
             need_weights: also return attention maps (slower).
+            columns: int64 (R, n), the positions wanted (default: all); for copies made for
+                decoding, whose last layer then computes no other.
 
         Returns:
             states scaled so that ``output_projection`` gives logits.
@@ -80,8 +83,10 @@ class GMLMDecoder(FairseqDecoder, TransformerStack):
             place = (real.long().cumsum(1) - 1).clamp_(min=0)
             places = self.places_norm(self.places(place)).to(x.dtype)
         maps: List[Tuple[Tensor, Tensor]] = []
+        narrow = None if columns is None else self.layers[-1]
         for layer, cross in zip(self.layers, memory.cross):
-            x, *weights = layer(x, mask, cross, memory.mask, places, need_weights)
+            last = {"columns": columns} if layer is narrow else {}
+            x, *weights = layer(x, mask, cross, memory.mask, places, need_weights, **last)
             if need_weights:
                 maps.append(tuple(weights))
         if self.layer_norm is not None:

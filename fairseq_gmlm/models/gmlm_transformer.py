@@ -116,10 +116,15 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
         return Memory(states, real, mask, self.decoder.project_memory(states), length_state)
 
     def decode(
-        self, tokens: Tensor, memory: Memory, padded: bool = True, need_weights: bool = False
+        self,
+        tokens: Tensor,
+        memory: Memory,
+        padded: bool = True,
+        need_weights: bool = False,
+        columns: Optional[Tensor] = None,
     ) -> Decoded:
         """One decoder pass over drafts int64 (K * B, T); see :class:`GMLMDecoder`."""
-        return self.decoder(tokens, memory, padded, need_weights)
+        return self.decoder(tokens, memory, padded, need_weights, columns)
 
     def lengths(self, memory: Memory) -> Tensor:
         """Raw output of the length head; ``length_predictor.candidates`` reads it."""

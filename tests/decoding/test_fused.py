@@ -61,6 +61,19 @@ def test_float32_agrees_with_the_plain_model(kind, pack) -> None:
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_last_layer_at_some_positions_only(kind) -> None:
+    model = decoding_copy(make.model(seed=4, **kind), LinearFactory("float32"))
+    drafts = make.pad(make.targets(LENGTHS))
+    columns = torch.tensor([[1, 3], [5, 2], [9, 8]])
+    with torch.no_grad():
+        memory = model.encode(make.pad(make.sources(LENGTHS, seed=2), left=True))
+        every = model.decode(drafts, memory).states
+        some = model.decode(drafts, memory, columns=columns).states
+    expected = torch.stack([row[place] for row, place in zip(every, columns)])
+    torch.testing.assert_close(some, expected, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("strategy", ["mask-predict", "easy-first", "refine"])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_equal_tokens_and_scores_through_the_generator(strategy, beam) -> None:
