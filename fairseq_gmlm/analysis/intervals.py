@@ -1,12 +1,12 @@
 """Bootstrap intervals of rates over sentences (sentences are drawn, not tokens)."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-_CHUNK = 64  # resamples held in memory at once
+_CHUNK = 64  # resamples turned into floats at once
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,26 @@ class Bootstrap:
         if samples < 1:
             raise ValueError(f"--bootstrap must be at least 1, not {samples}")
         self.samples, self.seed = samples, seed
+        self._drawn: Dict[int, List[Tensor]] = {}
 
     def sums(self, values: Tensor) -> Tensor:
         """Sums over resampled sentences, float64 (samples, k), from values (N, k)."""
-        count, rng = values.size(0), torch.Generator().manual_seed(self.seed)
-        if count == 0:
+        if values.size(0) == 0:
             return values.new_zeros(self.samples, values.size(1)).double()
-        parts = []
-        for start in range(0, self.samples, _CHUNK):
-            size = min(_CHUNK, self.samples - start)
-            drawn = torch.randint(count, (size, count), generator=rng)
-            times = torch.zeros(size, count, dtype=torch.float64)
-            times.scatter_add_(1, drawn, torch.ones(size, count, dtype=torch.float64))
-            parts.append(times @ values.double())
-        return torch.cat(parts)
+        return torch.cat([times.double() @ values.double() for times in self._draws(len(values))])
+
+    def _draws(self, count: int) -> List[Tensor]:
+        """How often each of ``count`` sentences is drawn, int16 (resamples, count) a piece."""
+        if count not in self._drawn:
+            rng = torch.Generator().manual_seed(self.seed)
+            pieces = []
+            for start in range(0, self.samples, _CHUNK):
+                size = min(_CHUNK, self.samples - start)
+                drawn = torch.randint(count, (size, count), generator=rng)
+                times = torch.zeros(size, count, dtype=torch.int16)
+                pieces.append(times.scatter_add_(1, drawn, torch.ones_like(times)))
+            self._drawn[count] = pieces
+        return self._drawn[count]
 
     def rate(self, found: Sequence[float], total: Sequence[float]) -> Rate:
         """sum(found) / sum(total), one entry of each per sentence."""
