@@ -55,6 +55,7 @@ class CTranslate2System(SplitSystem):
         body = section(state, "model")
         self.kind = f"{field(body, '_name') or field(body, 'arch', '?')} (ctranslate2)"
         self.parameters = sum(p.numel() for p in teacher.model.parameters())
+        self.longest_source = teacher.model.max_positions()[0]
         self.task = teacher.task
         self.load_split(split)
 

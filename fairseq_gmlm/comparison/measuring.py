@@ -7,13 +7,24 @@ from typing import Callable, Dict, List, Sequence, Tuple
 import torch
 
 from fairseq_gmlm.comparison.system import Output, SplitSystem
+from fairseq_gmlm.errors import UserError
 
 Progress = Callable[[str], None]
 
 
-def by_length(system: SplitSystem) -> List[int]:
-    """Sentence numbers from short to long sources, so that batches waste little padding."""
-    return sorted(range(len(system.dataset)), key=lambda i: (system.dataset.src_sizes[i], i))
+def by_length(systems: Sequence[SplitSystem]) -> List[int]:
+    """Sentences that every system can read, from short to long, so that padding wastes little.
+
+    Raises:
+        UserError: there is none.
+    """
+    first = systems[0].dataset
+    readable = [i for i in range(len(first)) if all(system.fits(i) for system in systems)]
+    if not readable:
+        raise UserError(
+            f"'split: {systems[0].split}': every source is longer than a model's position table"
+        )
+    return sorted(readable, key=lambda i: (first.src_sizes[i], i))
 
 
 def spread(order: Sequence[int], count: int) -> List[int]:
@@ -52,17 +63,19 @@ def translate_split(
         progress: called with the system's name after each batch.
 
     Returns:
-        the outputs in the order of the split, and the seconds that translating took.
+        the outputs in the order of the split (empty for sources that the model has no positions
+        for), and the seconds that translating took.
     """
     found: Dict[int, Output] = {}
     seconds = 0.0
-    for indices in in_batches(by_length(system), batch_size):
+    for indices in in_batches(by_length([system]), batch_size):
         batch = system.collate(indices)
         spent, hypotheses = _timed(system, batch)
         seconds += spent
         found.update(system.outputs(batch, hypotheses))
         progress(system.spec.name)
-    return [found[i] for i in range(len(found))], seconds
+    nothing = Output([], 0)
+    return [found.get(i, nothing) for i in range(len(system.dataset))], seconds
 
 
 def measure_throughput(
@@ -73,7 +86,7 @@ def measure_throughput(
     Returns:
         the outputs in the order of the split, and sentences per second (median of the runs).
     """
-    order = by_length(system)
+    order = by_length([system])
     batches = in_batches(order, batch_size)
     system.translate(system.collate(batches[len(batches) // 2]))  # warm-up
     runs = [translate_split(system, batch_size, progress) for _ in range(repeats)]
@@ -116,7 +129,7 @@ def throughputs(
         batch_size: sentences a batch, sorted by source length.
         sentences: how many of the split, evenly spread over the lengths; 0: all.
     """
-    order = spread(by_length(systems[0]), sentences)
+    order = spread(by_length(systems), sentences)
     batches = in_batches(order, batch_size)
     rates: List[List[float]] = [[] for _ in systems]
     for _ in range(repeats):
@@ -133,7 +146,7 @@ def latencies(
     They are spread evenly over the lengths of the sources, so that few stand for all, and timed in
     the order of the split.
     """
-    chosen = sorted(spread(by_length(systems[0]), sentences))
+    chosen = sorted(spread(by_length(systems), sentences))
     return chosen, take_turns(systems, [[number] for number in chosen], progress)
 
 

@@ -61,7 +61,7 @@ def measure_here(request: Dict[str, Any]) -> Dict[str, int]:
     spec = SystemSpec(**request["system"])
     system = load_system(spec, request["data"], request["split"], request["device"])
     alone = _reset_peak()
-    batches = in_batches(by_length(system), request["batch_size"])
+    batches = in_batches(by_length([system]), request["batch_size"])
     for indices in (batches[-1], batches[len(batches) // 2]):
         system.translate(system.collate(indices))
     if request["device"] == "cuda":

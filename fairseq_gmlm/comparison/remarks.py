@@ -39,6 +39,11 @@ def row_warnings(row: SystemSpec, made: Translations, leftovers: Optional[int]) 
         )
     if leftovers:
         found.append(f"{leftovers} masks are left in the outputs")
+    if made.left_out:
+        found.append(
+            f"{made.left_out} sources are longer than its position table and translate to nothing; "
+            "no row is timed on them"
+        )
     unread = unread_options(row, made.family)
     if unread:
         found.append(f"its decoder does not read {', '.join(unread)}")

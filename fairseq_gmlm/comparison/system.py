@@ -39,6 +39,8 @@ class SplitSystem:
         spec: the row.
         kind: architecture, as it was trained.
         family: ``autoregressive``, ``nat`` (fairseq's models) or ``gmlm`` (this plugin's).
+        longest_source: most source subwords that the model has positions for; None: it answers
+            longer ones by itself.
     """
 
     spec: SystemSpec
@@ -46,7 +48,9 @@ class SplitSystem:
     family: str
     task: Any
     dataset: Any
+    split: str
     device: torch.device
+    longest_source: Optional[int] = None
 
     def load_split(self, split: str) -> None:
         """Read the data.
@@ -58,7 +62,11 @@ class SplitSystem:
             self.task.load_dataset(split)
         except FileNotFoundError as error:
             raise UserError(f"'split: {split}': {error}") from error
-        self.dataset = self.task.dataset(split)
+        self.dataset, self.split = self.task.dataset(split), split
+
+    def fits(self, number: int) -> bool:
+        """Whether the model can read a source; fairseq's would stop, or take all memory."""
+        return self.longest_source is None or self.dataset.src_sizes[number] <= self.longest_source
 
     def collate(self, indices: Sequence[int]) -> Dict[str, Any]:
         """A batch of the split, on the device."""
@@ -103,6 +111,8 @@ class System(SplitSystem):
             raise UserError(f"system {spec.name!r}: {error}") from error
         self.kind = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", "?"))
         self.family = _family(self.models[0])
+        if self.family != "gmlm":
+            self.longest_source = min(model.max_positions()[0] for model in self.models)
         self.load_split(split)
         defaults = Namespace(
             **{k: v.default for k, v in GenerationConfig.__dataclass_fields__.items()}

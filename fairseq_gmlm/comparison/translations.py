@@ -20,6 +20,7 @@ class Translations:
         tokens: subwords of each sentence, in the order of the split.
         passes: of each sentence.
         leftovers: masks in all of them.
+        left_out: number of sources that the model has no positions for; they translate to nothing.
         source_sizes: source subwords, EOS (and BOS where the model has one) included.
         facts: of the checkpoint, see :func:`checkpoint_facts`.
     """
@@ -31,6 +32,7 @@ class Translations:
     tokens: List[List[str]]
     passes: List[float]
     leftovers: int
+    left_out: int
     source_sizes: List[int]
     facts: Dict[str, Any]
 
@@ -51,6 +53,7 @@ def translate(system: SplitSystem, batch_size: int, progress: Progress) -> Trans
         tokens=[output.tokens for output in outputs],
         passes=[output.passes for output in outputs],
         leftovers=sum(output.leftovers for output in outputs),
+        left_out=sum(not system.fits(i) for i in range(len(system.dataset))),
         source_sizes=[int(size) for size in system.dataset.src_sizes],
         facts=checkpoint_facts(Path(system.spec.path)),
     )
