@@ -33,6 +33,9 @@ class FakeSystem:
         self.dataset = FakeDataset(sizes)
         self.calls = calls
 
+    def fits(self, number):
+        return True
+
     def collate(self, indices: List[int]) -> List[int]:
         return list(indices)
 
