@@ -37,6 +37,20 @@ class DecodingConfig(FairseqDataclass):
         default="linear",
         metadata={"help": "mask-predict: share of positions masked again after each pass"},
     )
+    passes_per_token: float = field(
+        default=0.0,
+        metadata={
+            "help": "mask-predict: a sentence gets this many passes for each of its tokens, rounded "
+            "up, and never more than --iter-decode-max-iter allows; 0: as many as it allows"
+        },
+    )
+    keep_above: float = field(
+        default=0.0,
+        metadata={
+            "help": "mask-predict: a token predicted with at least this probability is not masked "
+            "again, and a sentence without masks is done; 0: the schedule alone decides"
+        },
+    )
     rejecter: ChoiceEnum(list(REJECTERS)) = field(
         default="passthrough",
         metadata={
@@ -180,6 +194,8 @@ class DecodingOptions:
     decode_strategy: str
     decode_start: str
     mask_schedule: str
+    passes_per_token: float
+    keep_above: float
     rejecter: str
     bottom_k: Optional[int]
     bottom_percent: Optional[float]
@@ -234,7 +250,8 @@ class DecodingOptions:
             rescale=bool(get("rescale_log_probs", False)),
         )
         names = [
-            "decode_strategy", "decode_start", "mask_schedule", "rejecter", "remasking",
+            "decode_strategy", "decode_start", "mask_schedule", "passes_per_token", "keep_above",
+            "rejecter", "remasking",
             "remask_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
             "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
             "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",

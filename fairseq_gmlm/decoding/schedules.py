@@ -1,7 +1,9 @@
 """How much stays masked after each pass."""
 
 import math
+from typing import Union
 
+import torch
 from torch import Tensor
 
 SCHEDULES = ("linear", "cosine")
@@ -20,9 +22,25 @@ def masked_share(name: str, done: int, passes: int) -> float:
     raise ValueError(f"--mask-schedule must be one of {SCHEDULES}, not {name!r}")
 
 
-def masked_count(free: Tensor, share: float) -> Tensor:
+def masked_count(free: Tensor, share: Union[float, Tensor]) -> Tensor:
     """floor(share * number of free positions), int64 (R,), from bool (R, T).
 
     In float32, as fairseq's CMLM computes it, so that both mask the same counts.
     """
     return (free.sum(1).float() * share).long()
+
+
+def row_passes(free: Tensor, passes: int, per_token: float) -> Tensor:
+    """Passes that each row gets, int64 (R,): ceil(per_token * free positions), 1 to ``passes``.
+
+    Args:
+        free: bool (R, T).
+        passes: the most.
+        per_token: passes for each position; 0: all rows get ``passes``.
+    """
+    count = free.sum(1)
+    if per_token == 0:
+        return torch.full_like(count, passes)
+    # In double precision, so that 0.2 * 15 is 3 and not a little more.
+    wanted = torch.ceil(count.double() * per_token - 1e-9).long()
+    return wanted.clamp(min=1, max=passes)

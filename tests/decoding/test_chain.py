@@ -131,6 +131,42 @@ def test_mask_predict_never_ends_with_a_mask(passes: int, schedule: str) -> None
     assert model.shown[0].eq(MASK).sum().item() == 11
 
 
+def test_passes_per_token_end_short_sentences_early() -> None:
+    model = Scripted(scripted_confidence)
+    out = run_chain(model, start([1, 2, 5]), MaskPredict(per_token=0.5), passes=4)
+    assert out.passes.tolist() == [1, 1, 3]
+    # Each row is as if the chain had been made for its number of passes.
+    for row, (length, passes) in enumerate([(1, 1), (2, 1), (5, 3)]):
+        alone = run_chain(
+            Scripted(scripted_confidence), start([length]), MaskPredict(), passes=passes
+        )
+        assert out.tokens[row, : length + 2].tolist() == alone.tokens[0].tolist()
+
+
+def test_sure_tokens_are_not_masked_again() -> None:
+    # Probabilities .90 .67 .82 .74; with four passes the schedule would take back 3, 2, 1 of them.
+    for keep, shown in [
+        (0.7, [11, MASK, 13, 14]),
+        (0.8, [11, MASK, 13, MASK]),
+        (0, [11, *[MASK] * 3]),
+    ]:
+        model = Scripted(scripted_confidence)
+        out = run_chain(model, start([4]), MaskPredict(keep_above=keep), passes=4)
+        assert model.shown[1][0, 1:5].tolist() == shown
+        assert out.passes.tolist() == [4] and not out.tokens.eq(MASK).any()
+    sure = run_chain(
+        Scripted(scripted_confidence), start([4]), MaskPredict(keep_above=0.6), passes=4
+    )
+    assert sure.passes.tolist() == [1]
+
+
+def test_adaptive_options_out_of_range() -> None:
+    with pytest.raises(ValueError, match="--passes-per-token must be at least 0, not -1"):
+        MaskPredict(per_token=-1)
+    with pytest.raises(ValueError, match="--keep-above must be a probability, not 1.5"):
+        MaskPredict(keep_above=1.5)
+
+
 def test_history_keeps_every_pass() -> None:
     model = Scripted(climbing(torch.tensor([0, 2])))
     out = run_chain(model, start([1, 2]), REFINE, passes=9, keep_history=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_gmlm.decoding.schedules import SCHEDULES, masked_count, masked_share
+from fairseq_gmlm.decoding.schedules import SCHEDULES, masked_count, masked_share, row_passes
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -43,3 +43,10 @@ def test_counts_are_those_of_fairseqs_cmlm() -> None:
             stock = ((lengths + 2).float() - 2) * (1 - done / passes)
             ours = masked_count(free, masked_share("linear", done, passes))
             assert torch.equal(ours, stock.long())
+
+
+def test_passes_by_length() -> None:
+    free = torch.arange(20)[None] < torch.tensor([0, 1, 5, 15, 20])[:, None]
+    assert row_passes(free, 10, 0.2).tolist() == [1, 1, 1, 3, 4]
+    assert row_passes(free, 3, 0.5).tolist() == [1, 1, 3, 3, 3]
+    assert row_passes(free, 10, 0).tolist() == [10] * 5
