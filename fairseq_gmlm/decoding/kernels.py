@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import warnings
 from typing import Any, List, Optional, Sequence
 
 import torch
@@ -55,7 +56,10 @@ class Int8Linear(nn.Module):
         # A row of zeros has no scale of its own.
         scale = weight.abs().amax(1).clamp(min=1e-8) / 127.0
         points = torch.zeros(weight.size(0), dtype=torch.long)
-        quantized = torch.quantize_per_channel(weight, scale.double(), points, 0, torch.qint8)
+        with warnings.catch_warnings():
+            # Newer torch announces the end of these tensors; the kernels have no other entrance yet.
+            warnings.simplefilter("ignore")
+            quantized = torch.quantize_per_channel(weight, scale.double(), points, 0, torch.qint8)
         bias = None if bias is None else bias.detach().float()
         # Without VNNI pairs of products are added in 16 bits, which seven-bit inputs cannot overflow.
         vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: False)()

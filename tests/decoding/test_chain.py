@@ -163,7 +163,7 @@ def test_sure_tokens_are_not_masked_again() -> None:
 def test_adaptive_options_out_of_range() -> None:
     with pytest.raises(ValueError, match="--passes-per-token must be at least 0, not -1"):
         MaskPredict(per_token=-1)
-    with pytest.raises(ValueError, match="--keep-above must be a probability, not 1.5"):
+    with pytest.raises(ValueError, match=r"--keep-above must be a probability, not 1\.5"):
         MaskPredict(keep_above=1.5)
 
 
