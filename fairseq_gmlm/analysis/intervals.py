@@ -66,15 +66,14 @@ class Bootstrap:
     def rate(self, found: Sequence[float], total: Sequence[float]) -> Rate:
         """sum(found) / sum(total), one entry of each per sentence."""
         pair = torch.tensor([list(found), list(total)], dtype=torch.float64).T
-        return self._rate(pair.sum(0), self.sums(pair))
-
-    def _rate(self, whole: Tensor, sums: Tensor) -> Rate:
-        """From (found, total) of the data, and (samples, 2) of the resamples."""
-        found, total = whole.tolist()
-        if total == 0:
-            return Rate(None, None, None, found, total)
-        low, high = _ends(sums[:, 0] / sums[:, 1])
-        return Rate(found / total, low, high, found, total)
+        above, below = pair.sum(0).tolist()
+        if below == 0:
+            return Rate(None, None, None, above, below)
+        low = high = None
+        if int(pair[:, 1].count_nonzero()) > 1:  # one sentence says nothing of the spread
+            sums = self.sums(pair)
+            low, high = _ends(sums[:, 0] / sums[:, 1])
+        return Rate(above / below, low, high, above, below)
 
     def difference(self, first: Tensor, second: Tensor) -> Rate:
         """Ratio of sums ``first`` minus that of ``second``, each float (N, 2): found and total.

@@ -12,12 +12,12 @@ FORMATS = ("png", "svg")
 
 
 def _pyplot() -> Any:
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of every font it meets
     try:
         import matplotlib
     except ImportError as error:
         raise UserError("--plots needs matplotlib: pip install 'fairseq-gmlm[plot]'") from error
     matplotlib.use("Agg")
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib import pyplot
 
     return pyplot

@@ -39,6 +39,8 @@ def test_nothing_to_count() -> None:
     # One sentence alone has a case: a resample may miss it, so there is no interval.
     rare = Bootstrap(200).rate([1, 0], [2, 0])
     assert (rare.value, rare.low, rare.high) == (0.5, None, None)
+    alone = Bootstrap(20).rate([1], [2])
+    assert (alone.value, alone.low) == (0.5, None)
     assert Bootstrap(10).difference(torch.zeros(2, 2), torch.ones(2, 2)).value is None
     with pytest.raises(ValueError, match="--bootstrap"):
         Bootstrap(0)

@@ -78,6 +78,12 @@
     for (const other of cellsOf(cell.closest(".chain"))) other.tabIndex = -1;
     cell.tabIndex = 0;
     cell.focus();
+    pin(cell); // a window in the background sends no event for it
+  }
+
+  function pin(cell) {
+    pinned = cell;
+    if (cell) show(cell);
   }
 
   function target(event, cell) {
@@ -117,10 +123,7 @@
       focus(next);
     }
   });
-  document.addEventListener("focusin", (event) => {
-    pinned = event.target.closest("td.cell");
-    if (pinned) show(pinned);
-  });
+  document.addEventListener("focusin", (event) => pin(event.target.closest("td.cell")));
   document.addEventListener("mouseover", (event) => {
     const cell = event.target.closest("td.cell");
     if (cell) show(cell);
