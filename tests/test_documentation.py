@@ -53,7 +53,7 @@ def adapted(text: str, folder: Path) -> str:
     text = text.replace("examples/quickstart/data", str(folder / "data"))
     text = text.replace("examples/quickstart/systems.yaml", str(folder / "systems.yaml"))
     text = text.replace("outputs/tour", str(folder / "tour"))
-    text = re.sub(r"--max-update \d+", "--max-update 14 --num-workers 0 --data-buffer-size 0", text)
+    text = re.sub(r"--max-update \d+", "--max-update 20 --num-workers 0 --data-buffer-size 0", text)
     text = re.sub(r"--bpe-merges \d+", "--bpe-merges 100", text)
     text = re.sub(r"--max-tokens \d+", "--max-tokens 2048 --max-target-positions 64", text)
     text = text.replace("fairseq-gmlm distill", "fairseq-gmlm distill --max-len-b 10 --max-len-a 1")
