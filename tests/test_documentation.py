@@ -90,7 +90,7 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
         if "fairseq-interactive" in block:
             assert re.search(r"^H-0\t", done.stdout, re.MULTILINE)
         ran += 1
-    assert ran == 12
+    assert ran == 14
     (python,) = blocks("python")
     done = subprocess.run(
         [sys.executable, "-c", adapted(python, tmp_path)],

@@ -96,7 +96,7 @@ def language_model_command(system: str, size: Size, seed: int, data: Path, save:
 def model_options(size: Size) -> List[str]:
     """The masked model, of the size of the others."""
     return [
-        "--arch", "gmlm_lm_tiny", "--max-positions", str(LONGEST),
+        "--arch", "gmlm_lm_tiny", "--positions", "relative", "--max-positions", str(LONGEST),
         "--encoder-embed-dim", str(size.width), "--encoder-ffn-embed-dim", str(size.ffn),
         "--encoder-layers", str(size.layers), "--encoder-attention-heads", str(size.heads),
         "--dropout", "0.1",
