@@ -39,9 +39,12 @@ def check_dtype(dtype: str, device: torch.device) -> None:
             f"--decode-dtype int8: its kernels are for CPUs, the model is on {device.type}; use "
             "float16 or bfloat16"
         )
-    if dtype == "int8" and torch.backends.quantized.engine in (None, "none"):
+    # torch has announced the end of these kernels' tensors; until then they are the fastest.
+    no_kernels = torch.backends.quantized.engine in (None, "none")
+    if dtype == "int8" and (no_kernels or not hasattr(torch, "quantize_per_channel")):
         raise ValueError(
-            "--decode-dtype int8: this torch has no quantised kernels for this CPU; use float32"
+            "--decode-dtype int8: this torch has no quantised kernels for this CPU; use bfloat16 or "
+            "float32"
         )
 
 
