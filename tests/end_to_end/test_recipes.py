@@ -109,8 +109,8 @@ def test_a_wrong_recipe_is_named(tmp_path, change, message):
 def small_recipe(folder):
     """The Multi30k recipe's form with a few updates."""
     train = {
-        "max-update": 4, "warmup-updates": 2, "max-tokens": 1000, "max-target-positions": 64,
-        "max-source-positions": 64, "user-dir": "fairseq_gmlm", "optimizer": "adam", "lr": 0.001,
+        "max-update": 4, "warmup-updates": 2, "max-tokens": 3000, "max-target-positions": 256,
+        "max-source-positions": 256, "user-dir": "fairseq_gmlm", "optimizer": "adam", "lr": 0.001,
         "cpu": True, "num-workers": 0, "data-buffer-size": 0, "log-format": "none",
         "required-batch-size-multiple": 1,
     }  # fmt: skip
@@ -121,7 +121,7 @@ def small_recipe(folder):
     gmlm = {"task": "translation_gmlm", "arch": "gmlm_transformer", "criterion": "gmlm_loss"}
     stock = {"task": "translation_lev", "arch": "cmlm_transformer", "noise": "random_mask",
              "criterion": "nat_loss", "label-smoothing": 0.1}  # fmt: skip
-    passes = {"iter_decode_max_iter": 1}
+    passes = {"iter_decode_max_iter": 1, "iter_decode_with_beam": 2}
     forced = {**passes, "iter_decode_force_max_iter": True}
     recipe = {
         "languages": ["en", "de"],
