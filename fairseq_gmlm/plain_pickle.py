@@ -5,6 +5,7 @@ containers, an ``argparse.Namespace``, numpy scalars and arrays. Every other nam
 anything is imported. The module has the names that ``torch.load`` asks a pickle module for.
 """
 
+import functools
 import pickle
 from typing import Any, Dict, Tuple
 
@@ -23,6 +24,7 @@ _REBUILD = (
 )
 
 
+@functools.cache
 def _allowed() -> Dict[Tuple[str, str], Any]:
     """(module, name) -> object, for every name that a file may refer to."""
     import builtins
