@@ -25,7 +25,7 @@ from bars import CURVE, GOALS, LENGTHS, systems_of
 from engines import Run, Setting, System, build_run
 from peak_memory import peak_of
 from random_models import Size, cmlm, converted, imported_gmlm, transformer
-from reporting import Row, bars_table, machine, markdown, write_reports
+from reporting import Row, finish
 from timing import Times, alternate, paired_ratio
 
 import fairseq_gmlm  # noqa: F401  (registers the plugin)
@@ -220,12 +220,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     shown = [
         key for key in (*SHOWN, "against_greedy") if any(row.get(key) is not None for row in rows)
     ]
-    print(f"{machine()}\n\n{markdown(rows, shown)}")
-    if bars:
-        print(f"\n{bars_table(bars)}")
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        write_reports(rows, args.json, bars)
+    finish(rows, shown, bars, args.json)
 
 
 if __name__ == "__main__":

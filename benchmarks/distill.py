@@ -23,7 +23,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import random_models
-from reporting import Bar, Row, bars_table, machine, markdown, write_reports
+from reporting import Bar, Row, finish
 from timing import alternate, paired_ratio
 from training import random_lengths
 
@@ -173,10 +173,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         rows += found
         bars.append(bar)
     torch.set_num_threads(before)
-    print(f"{machine()}\n\n{markdown(rows, SHOWN)}\n\n{bars_table(bars)}")
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        write_reports(rows, args.json, bars)
+    finish(rows, SHOWN, bars, args.json)
 
 
 if __name__ == "__main__":

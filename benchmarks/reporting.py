@@ -177,3 +177,15 @@ def write_reports(
     with atomic_write(json_path.with_suffix(".md")) as stream:
         stream.write("\n\n".join(parts) + "\n")
     draw(rows, json_path.with_suffix(".png"), x)
+
+
+def finish(
+    rows: Sequence[Row], shown: Sequence[str], bars: Sequence[Bar], json_path: Optional[Path]
+) -> None:
+    """Print the table and the goals, and write the reports if a path is given."""
+    print(f"{machine()}\n\n{markdown(rows, shown)}")
+    if bars:
+        print(f"\n{bars_table(bars)}")
+    if json_path:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        write_reports(rows, json_path, bars)

@@ -22,7 +22,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from reporting import Bar, Row, bars_table, machine, markdown, write_reports
+from reporting import Bar, Row, finish
 from timing import Ratio, Times, alternate, paired_ratio
 from training import Pairs, Size, Updates, random_pairs
 from training_memory import peak_of
@@ -140,12 +140,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
                 )
                 for system, goal in GOALS.items()
             ]
-    print(f"{machine()}\n\n{markdown(rows, SHOWN)}")
-    if bars:
-        print(f"\n{bars_table(bars)}")
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        write_reports(rows, args.json, bars)
+    finish(rows, SHOWN, bars, args.json)
 
 
 if __name__ == "__main__":

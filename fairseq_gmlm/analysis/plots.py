@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any, List, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from fairseq_gmlm.analysis.error_modes import ErrorModes
 from fairseq_gmlm.analysis.intervals import Rate
@@ -21,6 +21,9 @@ def _pyplot() -> Any:
     from matplotlib import pyplot
 
     return pyplot
+
+
+Line = Tuple[Sequence[Optional[Rate]], str]  # a rate in each pass, and its name
 
 
 def _line(axes: Any, rates: Sequence[Rate], name: str, marker: str, color: str) -> None:
@@ -47,30 +50,33 @@ def _passes_axes(axes: Any, count: int, ylabel: str) -> None:
     axes.legend(frameon=False)
 
 
+def _per_pass(
+    pyplot: Any, first: Line, second: Line, reference: Rate, name: str, ylabel: str
+) -> Any:
+    """Two rates over the passes, beside that of the references."""
+    figure, axes = pyplot.subplots(figsize=(5, 3.2), layout="constrained")
+    _line(axes, *first, "o", "C0")
+    _line(axes, *second, "s", "C1")
+    if reference.value is not None:
+        axes.axhline(100 * reference.value, color="0.3", linestyle="--", label=name)
+    _passes_axes(axes, len(first[0]), ylabel)
+    return figure
+
+
 def stutter_figure(pyplot: Any, modes: ErrorModes) -> Any:
     """Stutter before and after remasking, beside the references'."""
-    figure, axes = pyplot.subplots(figsize=(5, 3.2), layout="constrained")
-    passes = modes.per_pass
-    _line(axes, [p.stutter_before for p in passes], "before remasking", "o", "C0")
-    _line(axes, [p.stutter_after for p in passes], "after remasking", "s", "C1")
-    reference = modes.texts["references"]["stutter"].value
-    if reference is not None:
-        axes.axhline(100 * reference, color="0.3", linestyle="--", label="references")
-    _passes_axes(axes, len(passes), "stutter, % of tokens")
-    return figure
+    before = [p.stutter_before for p in modes.per_pass], "before remasking"
+    after = [p.stutter_after for p in modes.per_pass], "after remasking"
+    reference = modes.texts["references"]["stutter"]
+    return _per_pass(pyplot, before, after, reference, "references", "stutter, % of tokens")
 
 
 def modes_figure(pyplot: Any, modes: ErrorModes) -> Any:
     """Bigrams that the teacher's list does not have."""
-    figure, axes = pyplot.subplots(figsize=(5, 3.2), layout="constrained")
-    passes = modes.per_pass
-    _line(axes, [p.absent_bigrams for p in passes], "absent", "o", "C0")
-    _line(axes, [p.mixed_bigrams for p in passes], "absent, both tokens known", "s", "C1")
-    reference = modes.texts["references"]["absent_bigrams"].value
-    if reference is not None:
-        axes.axhline(100 * reference, color="0.3", linestyle="--", label="references, absent")
-    _passes_axes(axes, len(passes), "% of bigrams")
-    return figure
+    absent = [p.absent_bigrams for p in modes.per_pass], "absent"
+    mixed = [p.mixed_bigrams for p in modes.per_pass], "absent, both tokens known"
+    reference = modes.texts["references"]["absent_bigrams"]
+    return _per_pass(pyplot, absent, mixed, reference, "references, absent", "% of bigrams")
 
 
 def dependence_figure(pyplot: Any, modes: ErrorModes) -> Any:
