@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-import yaml
-
+from fairseq_gmlm.data.records import read_yaml, record
 from fairseq_gmlm.errors import UserError
 
 
@@ -90,19 +89,6 @@ def digest(options: Any) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
 
 
-def _build(kind: type, given: Any, where: str) -> Any:
-    if not isinstance(given, dict):
-        raise UserError(f"{where}: expected names with values, found {type(given).__name__}")
-    known = [item.name for item in fields(kind)]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise UserError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise UserError(f"{where}: {error}") from error
-
-
 def read_grid(path: Path, overrides: Dict[str, Any]) -> Grid:
     """Read and check a grid.
 
@@ -113,12 +99,7 @@ def read_grid(path: Path, overrides: Dict[str, Any]) -> Grid:
     Raises:
         UserError: no such file, unknown keys, or names that stand for nothing.
     """
-    if not path.is_file():
-        raise UserError(f"no grid at {path}")
-    try:
-        given = yaml.safe_load(path.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
+    given = read_yaml(path, "grid")
     if not isinstance(given, dict):
         raise UserError(f"{path} holds no grid")
     given = dict(given)
@@ -126,14 +107,14 @@ def read_grid(path: Path, overrides: Dict[str, Any]) -> Grid:
     if overrides.get("teacher"):
         given["teacher"] = overrides["teacher"]
     given["trainings"] = [
-        _build(Training, item, f"{path}: training {number}")
+        record(Training, item, f"{path}: training {number}")
         for number, item in enumerate(given.get("trainings", []), 1)
     ]
     given["comparisons"] = [
-        _build(Comparison, item, f"{path}: comparison {number}")
+        record(Comparison, item, f"{path}: comparison {number}")
         for number, item in enumerate(given.get("comparisons", []), 1)
     ]
-    grid: Grid = _build(Grid, given, str(path))
+    grid: Grid = record(Grid, given, str(path))
     names = [training.name for training in grid.trainings]
     if not names or len(set(names)) < len(names):
         raise UserError(f"{path}: trainings must be there, each with a name of its own")

@@ -1,11 +1,10 @@
 """A recipe: what is prepared, trained, distilled and compared, read from YAML."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-import yaml
-
+from fairseq_gmlm.data.records import known_names, names_of, read_yaml, record
 from fairseq_gmlm.errors import UserError
 
 STARTS = ("none", "teacher")
@@ -76,23 +75,8 @@ def flags(options: Dict[str, Any]) -> List[str]:
     return words
 
 
-def _record(kind: type, given: Any, where: str) -> Any:
-    if not isinstance(given, dict):
-        raise UserError(f"{where}: expected names with values, found {type(given).__name__}")
-    known = {item.name for item in fields(kind)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise UserError(
-            f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}"
-        )
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise UserError(f"{where}: {str(error).split('__init__() ')[-1]}") from error
-
-
 def _system(given: Any, where: str) -> SystemRecipe:
-    made = _record(SystemRecipe, given, where)
+    made = record(SystemRecipe, given, where)
     for name, value, allowed in (("data", made.data, DATA), ("start", made.start, STARTS)):
         if value not in allowed:
             raise UserError(f"{where}: {name} must be one of {', '.join(allowed)}, not {value!r}")
@@ -107,15 +91,7 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         UserError: no such file, no YAML, an unknown or missing key, a row that names no system.
     """
-    if not path.is_file():
-        raise UserError(f"no recipe at {path}")
-    try:
-        given = yaml.safe_load(path.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
-    if not isinstance(given, dict):
-        raise UserError(f"{path}: expected names with values, found {type(given).__name__}")
-    given = dict(given)
+    given = known_names(read_yaml(path, "recipe"), names_of(Recipe), str(path))
     given["teacher"] = _system(
         {"data": "raw", "start": "none", **(given.get("teacher") or {})}, f"{path}: teacher"
     )
@@ -123,7 +99,7 @@ def read_recipe(path: Path) -> Recipe:
         name: _system(system, f"{path}: systems: {name}")
         for name, system in (given.get("systems") or {}).items()
     }
-    recipe = _record(Recipe, given, str(path))
+    recipe = record(Recipe, given, str(path))
     for row in recipe.compare.get("systems", []):
         for name in {row.get("system"), row.get("reranker", "teacher")}:
             if name != "teacher" and name not in recipe.systems:

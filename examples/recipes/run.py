@@ -10,9 +10,9 @@ checkpoint.
 import argparse
 import os
 import sys
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -70,7 +70,8 @@ def run_all(steps: List[Step], runner: Runner, jobs: int) -> None:
 
     A step of more threads than one runs alone.
     """
-    waiting, running, finished = list(steps), {}, set()  # type: ignore[var-annotated]
+    waiting, finished = list(steps), set()
+    running: Dict[Future, Step] = {}
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
             for step in list(waiting):

@@ -1,13 +1,11 @@
 """The YAML file of a comparison, read and checked."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List
 
-import yaml
-
 from fairseq_gmlm.comparison.spec import ComparisonSpec, SystemSpec
 from fairseq_gmlm.comparison.sweeps import expand
+from fairseq_gmlm.data.records import known_names, names_of, read_yaml
 from fairseq_gmlm.errors import UserError
 
 ENGINES = ("fairseq", "ctranslate2")
@@ -21,20 +19,6 @@ _FLAGS = ("oracle_length", "memory")
 
 def _whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _names(kind: type) -> List[str]:
-    return sorted(item.name for item in fields(kind))
-
-
-def _check(known: List[str], given: Any, where: str) -> Dict[str, Any]:
-    """``given`` as a dictionary whose keys are all known."""
-    if not isinstance(given, dict):
-        raise UserError(f"{where}: expected names with values, found {type(given).__name__}")
-    unknown = sorted(str(key) for key in set(given) - set(known))
-    if unknown:
-        raise UserError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
-    return dict(given)
 
 
 def _check_values(given: Dict[str, Any], where: str) -> None:
@@ -72,7 +56,7 @@ def _system(row: Dict[str, Any], where: str) -> SystemSpec:
     row["options"] = row.get("options") or {}
     if not isinstance(row["options"], dict):
         raise UserError(f"{where}: 'options' must be names with values, not {row['options']!r}")
-    training = _check(list(TRAINING), row.get("training") or {}, f"{where}: training")
+    training = known_names(row.get("training") or {}, TRAINING, f"{where}: training")
     for name, value in training.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise UserError(f"{where}: training: {name!r} must be a number, not {value!r}")
@@ -89,11 +73,11 @@ def _system(row: Dict[str, Any], where: str) -> SystemSpec:
 def _systems(rows: Any, path: Path) -> List[SystemSpec]:
     if not isinstance(rows, list) or not rows:
         raise UserError(f"{path}: 'systems' must be a list with at least one system")
-    known = sorted([*_names(SystemSpec), "sweep"])
+    known = sorted([*names_of(SystemSpec), "sweep"])
     systems = []
     for number, row in enumerate(rows, 1):
         where = f"{path}: system {number}"
-        row = _check(known, row, where)
+        row = known_names(row, known, where)
         systems += [_system(single, where) for single in expand(row, where)]
     names = [system.name for system in systems]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -109,13 +93,7 @@ def read_spec(path: Path) -> ComparisonSpec:
         UserError: no such file, no YAML, a key that nobody reads, a missing or repeated name, a
             value of the wrong kind.
     """
-    if not path.is_file():
-        raise UserError(f"no comparison file at {path}")
-    try:
-        given = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
-    given = _check(_names(ComparisonSpec), given, str(path))
+    given = known_names(read_yaml(path, "comparison file"), names_of(ComparisonSpec), str(path))
     systems = _systems(given.pop("systems", None), path)
     if "data" not in given:
         raise UserError(f"{path}: 'data' must name a data-bin")
