@@ -99,6 +99,7 @@ class Runner:
         match = re.search(r"--max-update (\d+)", step.shown)
         total = int(match.group(1)) if match else None
         form = {} if total else {"bar_format": "{desc}: {elapsed}"}
+        step.result.parent.mkdir(parents=True, exist_ok=True)
         log, began = self.logs / f"{step.name}.log", time.time()
         with (
             log.open("ab") as stream,

@@ -6,21 +6,27 @@ from typing import Any, Dict
 
 import yaml
 from commands import Step, ours
-from recipe import Recipe, SystemRecipe
+from recipe import Recipe
 from steps import checkpoint, final_name, folder_name
 
 
-def _training(name: str, system: SystemRecipe, logs: Path) -> Dict[str, Any]:
-    """Seconds and stages of a system's trainings, as far as their markers tell."""
-    stages = system.options.get("num-train-stages", 1)
-    seconds = []
-    for seed in system.seeds:
-        marker = logs / f"{folder_name(name, system, seed)}.done.json"
-        if marker.is_file():
-            seconds.append(json.loads(marker.read_text("utf-8"))["seconds"])
-    if not seconds:
-        return {"stages": stages}
-    return {"stages": stages, "seconds": round(sum(seconds) / len(seconds))}
+def _seconds(name: str, recipe: Recipe, logs: Path) -> float:
+    """Mean seconds of a system's trainings, with those that they go on from; 0 if none is done."""
+    system = {**recipe.systems, "teacher": recipe.teacher}[name]
+    markers = [logs / f"{folder_name(name, system, seed)}.done.json" for seed in system.seeds]
+    found = [json.loads(m.read_text("utf-8"))["seconds"] for m in markers if m.is_file()]
+    if not found:
+        return 0.0
+    before = _seconds(system.start, recipe, logs) if system.start in recipe.systems else 0.0
+    return before + sum(found) / len(found)
+
+
+def _training(name: str, recipe: Recipe, logs: Path) -> Dict[str, Any]:
+    """What a row says about its training: stages, and seconds if it is done."""
+    system = {**recipe.systems, "teacher": recipe.teacher}[name]
+    seconds = _seconds(name, recipe, logs)
+    stages = {"stages": system.options.get("num-train-stages", 1)}
+    return {**stages, "seconds": round(seconds)} if seconds else stages
 
 
 def comparison(recipe: Recipe, output: Path, split: str) -> Dict[str, Any]:
@@ -33,7 +39,7 @@ def comparison(recipe: Recipe, output: Path, split: str) -> Dict[str, Any]:
         system = known[name]
         paths = [str(checkpoint(name, system, seed, output)) for seed in system.seeds]
         row.update({"path": paths[0]} if len(paths) == 1 else {"paths": paths})
-        row["training"] = _training(name, system, output / "logs")
+        row["training"] = _training(name, recipe, output / "logs")
         if "reranker" in row:
             chosen = known[row["reranker"]]
             row["reranker"] = str(checkpoint(row["reranker"], chosen, chosen.seeds[0], output))

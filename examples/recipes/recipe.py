@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Tuple
 from fairseq_gmlm.data.records import known_names, names_of, read_yaml, record
 from fairseq_gmlm.errors import UserError
 
-STARTS = ("none", "teacher")
 DATA = ("raw", "distilled")
 
 
@@ -18,7 +17,8 @@ class SystemRecipe:
     Attributes:
         options: ``fairseq-train`` options that differ from the recipe's ``body`` and ``train``.
         data: ``raw`` or ``distilled``.
-        start: ``teacher`` begins with the teacher's weights, ``none`` from scratch.
+        start: ``teacher`` begins with the teacher's weights, ``none`` from scratch; the name of
+            another system goes on with its trainings, seed by seed, as if they had not ended.
         seeds: it is trained once with each.
         average: number of newest kept checkpoints that are averaged; 0: the best one is taken.
     """
@@ -77,12 +77,32 @@ def flags(options: Dict[str, Any]) -> List[str]:
 
 def _system(given: Any, where: str) -> SystemRecipe:
     made = record(SystemRecipe, given, where)
-    for name, value, allowed in (("data", made.data, DATA), ("start", made.start, STARTS)):
-        if value not in allowed:
-            raise UserError(f"{where}: {name} must be one of {', '.join(allowed)}, not {value!r}")
+    if made.data not in DATA:
+        raise UserError(f"{where}: data must be one of {', '.join(DATA)}, not {made.data!r}")
     if not made.seeds or len(set(made.seeds)) != len(made.seeds):
         raise UserError(f"{where}: seeds must be different numbers, at least one: {made.seeds}")
     return made
+
+
+def _check_start(name: str, systems: Dict[str, SystemRecipe], where: str) -> None:
+    """A start is known, and a training that is continued was made with the same seeds and data."""
+    system, earlier = systems[name], list(systems)[: list(systems).index(name)]
+    if system.start in ("none", "teacher"):
+        return
+    if system.start not in earlier:
+        known = ", ".join(["none", "teacher", *earlier])
+        raise UserError(
+            f"{where}: start must be one of {known} (a system above it), not {system.start!r}"
+        )
+    before = systems[system.start]
+    if before.data != system.data or not set(system.seeds) <= set(before.seeds):
+        raise UserError(
+            f"{where}: goes on with {system.start}, so it needs its data ({before.data}) and seeds "
+            f"among its seeds {before.seeds}"
+        )
+    if not system.average:
+        # Without an improvement there is no checkpoint_best.pt of its own.
+        raise UserError(f"{where}: goes on with {system.start}, so it needs average: 1 or more")
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -100,6 +120,8 @@ def read_recipe(path: Path) -> Recipe:
         for name, system in (given.get("systems") or {}).items()
     }
     recipe = record(Recipe, given, str(path))
+    for name in recipe.systems:
+        _check_start(name, recipe.systems, f"{path}: systems: {name}")
     for row in recipe.compare.get("systems", []):
         for name in {row.get("system"), row.get("reranker", "teacher")}:
             if name != "teacher" and name not in recipe.systems:

@@ -57,10 +57,18 @@ def training_steps(
                 first = recipe.teacher.seeds[0]
                 options["init-from"] = checkpoint("teacher", recipe.teacher, first, output)
                 needs.append(final_name("teacher", recipe.teacher, first))
+        elif system.start != "none":
+            # fairseq goes on from the last checkpoint that it finds in its folder, so a copy of
+            # the other training's is all it takes; an interrupted run goes on from its own.
+            before = folder_name(system.start, recipe.systems[system.start], seed)
+            last = folder / "checkpoint_last.pt"
+            words = ["cp", str(output / before / last.name), str(last)]
+            steps.append(Step(f"{place}-start", words, last, 1, (before,)))
+            needs.append(f"{place}-start")
         options.update(seed=seed, **{"save-dir": folder})
         words = fairseq("train", str(output / system.data), *flags(options))
-        best = folder / "checkpoint_best.pt"
-        steps.append(Step(place, words, best, threads, tuple(needs)))
+        left = folder / ("checkpoint_last.pt" if system.average else "checkpoint_best.pt")
+        steps.append(Step(place, words, left, threads, tuple(needs)))
         if system.average:
             averaged = folder / "averaged.pt"
             words = ours(

@@ -91,7 +91,23 @@ def test_baselines_have_the_same_data_size_updates_and_dropout():
         ),
         ({"systems": {"a": {"options": {}, "seeds": [1, 1]}}}, "seeds must be different"),
         ({"systems": {"a": {}}}, "systems: a: missing"),
-        ({"compare": {"systems": [{"name": "x", "system": "b"}]}}, "x: no system 'b'"),
+        (
+            {"systems": {"a": {"options": {}, "start": "b"}, "b": {"options": {}}}},
+            "a: start must be one of none, teacher .a system above it., not 'b'",
+        ),
+        (
+            {
+                "systems": {
+                    "a": {"options": {}},
+                    "b": {"options": {}, "start": "a", "seeds": [1, 2]},
+                }
+            },
+            "b: goes on with a, so it needs its data .distilled. and seeds among its seeds .1.",
+        ),
+        (
+            {"systems": {"a": {"options": {}}, "b": {"options": {}, "start": "a"}}},
+            "b: goes on with a, so it needs average: 1 or more",
+        ),
     ],
 )
 def test_a_wrong_recipe_is_named(tmp_path, change, message):
@@ -133,12 +149,15 @@ def small_recipe(folder):
                                 "criterion": "label_smoothed_cross_entropy"}},
         "distill": {"beam": 2, "max-len-a": 1, "max-len-b": 3},
         "systems": {"gmlm": {"options": gmlm, "seeds": [1, 2], "average": 1},
+                    "longer": {"options": {**gmlm, "max-update": 6}, "start": "gmlm", "seeds": [2],
+                               "average": 1},
                     "cmlm": {"options": stock}},
         "compare": {
             "latency_sentences": 2,
             "systems": [
                 {"name": "ours", "system": "gmlm", "options": passes, "reranker": "teacher"},
                 {"name": "stock", "system": "cmlm", "options": forced},
+                {"name": "longer", "system": "longer", "options": passes},
             ],
         },
     }  # fmt: skip
@@ -171,12 +190,18 @@ def test_a_recipe_runs_from_text_to_table_and_only_once(tmp_path):
     recipe, text = small_recipe(tmp_path), small_text(tmp_path / "text")
     printed = run("--dry-run")
     assert printed.returncode == 0, printed.stderr[-3000:]
-    assert printed.stdout.count("fairseq-train ") == 4
+    assert printed.stdout.count("fairseq-train ") == 5
     assert not (tmp_path / "out").exists()
     done = run()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     rows = json.loads((tmp_path / "out" / "comparison-test.json").read_text("utf-8"))
-    assert [(row["name"], row["seeds"]) for row in rows] == [("ours", 2), ("stock", 1)]
+    assert [(row["name"], row["seeds"]) for row in rows] == [
+        ("ours", 2), ("stock", 1), ("longer", 1)
+    ]  # fmt: skip
+    log = (tmp_path / "out" / "logs" / "longer.log").read_text("utf-8")
+    assert "num_updates=4," not in log.replace(" ", "") and "@ 4 updates" in log
+    seconds = [row["training_seconds"] for row in rows]
+    assert seconds[2] > seconds[0]
     again = run()
     assert again.returncode == 0, again.stdout[-3000:]
     assert "fairseq-train" not in again.stderr + again.stdout.replace("done before", "")
