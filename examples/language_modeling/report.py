@@ -18,7 +18,8 @@ def markdown(results: Dict[str, Any]) -> str:
         f"# Language models on {about['corpus']}",
         "",
         f"Size `{about['size']}`: {about['train']} training sentences, BPE of {about['merges']} "
-        f"merges, {about['updates']} updates of {about['batch']} tokens, width {about['width']}, "
+        f"merges, updates of {about['batch']} tokens: {about['updates']} of the masked models, "
+        f"{about['autoregressive_updates']} of the autoregressive one; width {about['width']}, "
         f"{about['layers']} layer(s), seeds {', '.join(map(str, about['seeds']))}. "
         f"{about['texts']} test sentences ({about['tokens']} tokens, {about['words']} words) are "
         f"scored, {about['orders']} random orders each; the length is given and the end of a text "

@@ -75,7 +75,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     size, work = SIZES[args.size], args.output / args.size
     if args.updates is not None:
         size, work = (
-            size._replace(updates=args.updates),
+            size._replace(updates=args.updates, autoregressive_updates=args.updates),
             args.output / f"{args.size}-{args.updates}",
         )
     say(f"reading {args.corpus.name}")

@@ -17,7 +17,8 @@ class Size(NamedTuple):
     Attributes:
         width, layers, heads, ffn: of all models.
         merges: of the joint byte-pair encoding.
-        updates, batch: updates of ``batch`` tokens for each language model.
+        updates, autoregressive_updates, batch: updates of ``batch`` tokens for each masked model,
+            and for the autoregressive one, whose updates take twice as long.
         train: most training sentences (0: all); held_out: validation, and as many test sentences.
         scored: test sentences that are scored; orders: random orders of each.
         tuned: labelled sentences for fine-tuning; tuning_updates: updates of 32 sentences.
@@ -29,6 +30,7 @@ class Size(NamedTuple):
     ffn: int
     merges: int
     updates: int
+    autoregressive_updates: int
     batch: int
     train: int
     held_out: int
@@ -39,8 +41,8 @@ class Size(NamedTuple):
 
 
 SIZES: Dict[str, Size] = {
-    "smoke": Size(32, 1, 2, 64, 300, 30, 1024, 1500, 60, 12, 2, 200, 12),
-    "full": Size(128, 4, 4, 512, 4000, 4000, 1024, 0, 1000, 400, 3, 3000, 280),
+    "smoke": Size(32, 1, 2, 64, 300, 30, 30, 1024, 1500, 60, 12, 2, 200, 12),
+    "full": Size(128, 4, 4, 512, 4000, 6000, 4000, 1024, 0, 1000, 400, 3, 3000, 280),
 }
 
 MASKED = {
@@ -57,13 +59,12 @@ def folder_name(system: str, seed: int) -> str:
     return system.replace(" %", "").replace(" ", "-") + f"-{seed}"
 
 
-def _shared(size: Size, seed: int, save: Path) -> List[str]:
-    warmup = max(10, size.updates // 10)
+def _shared(size: Size, updates: int, seed: int, save: Path) -> List[str]:
     return [
         "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", "0.01",
         "--clip-norm", "1.0", "--lr", "0.0015", "--lr-scheduler", "polynomial_decay",
-        "--warmup-updates", str(warmup), "--total-num-update", str(size.updates),
-        "--max-update", str(size.updates), "--max-tokens", str(size.batch), "--seed", str(seed),
+        "--warmup-updates", str(max(10, updates // 10)), "--total-num-update", str(updates),
+        "--max-update", str(updates), "--max-tokens", str(size.batch), "--seed", str(seed),
         "--save-dir", str(save), "--no-epoch-checkpoints", "--save-interval-updates", "500",
         "--keep-interval-updates", "1", "--validate-interval", "1000", "--validate-interval-updates", "500",
         "--log-format", "simple", "--log-interval", "50", "--num-workers", "0",
@@ -84,12 +85,12 @@ def language_model_command(system: str, size: Size, seed: int, data: Path, save:
             "--decoder-embed-dim", str(size.width), "--decoder-ffn-embed-dim", str(size.ffn),
             "--decoder-layers", str(size.layers), "--decoder-attention-heads", str(size.heads),
             "--share-decoder-input-output-embed", "--activation-fn", "gelu", "--dropout", "0.1",
-            *_shared(size, seed, save),
+            *_shared(size, size.autoregressive_updates, seed, save),
         ]  # fmt: skip
     return [
         str(data), "--user-dir", str(PLUGIN), "--task", "language_modeling_gmlm",
         "--criterion", "gmlm_loss", "--tokens-per-sample", str(LONGEST), *MASKED[system],
-        *model_options(size), *_shared(size, seed, save),
+        *model_options(size), *_shared(size, size.updates, seed, save),
     ]  # fmt: skip
 
 

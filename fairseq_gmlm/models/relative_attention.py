@@ -3,9 +3,9 @@
 from typing import Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.layers import Attention, EncoderLayer, LayerOptions
 from fairseq_gmlm.models.positions import ClippedDistances
 
@@ -40,7 +40,7 @@ class RelativeAttention(Attention):
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf)
         weights = scores.float().softmax(-1).to(q.dtype)
-        dropped = F.dropout(weights, self.dropout, self.training)
+        dropped = drop(weights, self.dropout, self.training)
         out = torch.matmul(dropped, values)
         by_place = dropped.permute(2, 0, 1, 3).reshape(length, -1, length)
         relative = torch.bmm(by_place, table)
