@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from fairseq_gmlm.errors import UserError
@@ -58,6 +59,7 @@ def load_models(args: argparse.Namespace) -> Tuple[List[Any], Any]:
     from fairseq import checkpoint_utils, utils
 
     import fairseq_gmlm
+    from fairseq_gmlm.data.checkpoints import load_checkpoint
 
     fairseq_gmlm.register()
     # fairseq logs its whole configuration on loading.
@@ -66,10 +68,15 @@ def load_models(args: argparse.Namespace) -> Tuple[List[Any], Any]:
         raise UserError(f"--max-tokens must be at least 1, not {args.max_tokens}")
     paths = utils.split_paths(args.path)
     try:
+        for path in paths:  # fairseq does not name a file that it cannot read
+            load_checkpoint(Path(path), mmap=True)
+    except UserError as error:
+        raise UserError(f"--path {args.path}: {error}") from error
+    try:
         models, _, task = checkpoint_utils.load_model_ensemble_and_task(
             paths, arg_overrides={"data": args.data}
         )
-    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+    except Exception as error:  # fairseq raises plain Exception, too
         reason = str(error).strip().split("\n")
         raise UserError(
             f"--path {args.path}, --data {args.data}: cannot be loaded: {' '.join(reason[:2])}"

@@ -1,7 +1,11 @@
 """Reading fairseq's checkpoint files without running code out of them."""
 
+import functools
+import os
 import pickle
 import re
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -16,6 +20,41 @@ BY_EPOCH_OR_UPDATE = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
 KEPT_BEST = re.compile(r"checkpoint\.best_(?P<metric>.+)_(?P<value>-?\d+\.?\d*)\.pt")
 
 
+# What torch's and pickle's readers are known to raise on a file that is cut or changed.
+_DAMAGED = (RuntimeError, EOFError, ValueError, LookupError, AssertionError, AttributeError,
+            TypeError, ArithmeticError, MemoryError, zipfile.BadZipFile, zlib.error)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _first_damaged(path: str, size: int, time: int) -> Optional[str]:
+    """Name of the first record whose content is not what was written; None where all are whole.
+
+    Looked up once as long as size and time of the file stay.
+    """
+    if not zipfile.is_zipfile(path):  # the format before torch 1.6 has no sums to check
+        return None
+    with zipfile.ZipFile(path) as records:
+        return records.testzip()
+
+
+def check_sums(path: Path) -> None:
+    """Refuse a file with changed bits in it; torch itself reads them as other weights.
+
+    Raises:
+        UserError: naming the file.
+    """
+    status = os.stat(path)
+    try:
+        record = _first_damaged(os.path.realpath(path), status.st_size, status.st_mtime_ns)
+    except _DAMAGED as error:
+        raise UserError(f"{path}: damaged or cut short ({error}): copy it anew") from error
+    if record is not None:
+        raise UserError(
+            f"{path}: damaged ({record} is not what was written): copy it anew, or take another "
+            "checkpoint of the same training"
+        )
+
+
 def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
     """A checkpoint on the CPU; only plain data is read, whatever the version of torch.
 
@@ -26,10 +65,15 @@ def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
         UserError: naming the file when it is missing, damaged, holds anything but plain data, or
             is not a checkpoint of fairseq.
     """
+    if os.path.isdir(path):
+        raise UserError(f"{path}: a folder, not a checkpoint; give a file in it")
     try:
+        check_sums(path)
         state = load_plain(path, mmap)
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
     except pickle.UnpicklingError as error:
         reason = str(error).strip().split("\n")[0]
         refused = re.search(r"Unsupported (?:global|class|operand).*|GLOBAL [^ ]+", str(error))
@@ -37,7 +81,9 @@ def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
             f"{path}: refused, damaged or with more than plain data in it "
             f"({refused.group(0) if refused else reason})"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, AssertionError) as error:
+    except UserError:
+        raise
+    except _DAMAGED as error:
         if mmap and "mmap" in str(error):
             # Checkpoints in the format before torch 1.6 cannot be mapped.
             return load_checkpoint(path)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from fairseq_gmlm.data import databin
 from fairseq_gmlm.data.beam_search import SearchOptions, build_engine
+from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.data.chunk_translation import forbidden_symbols, translate_chunk
 from fairseq_gmlm.data.chunks import ChunkStore
 from fairseq_gmlm.data.files import first_difference, folder_lock, read_json, sha256_of, write_json
@@ -88,6 +89,7 @@ def claim(job: Distillation) -> Optional[Dict[str, Any]]:
         raise UserError(f"--path: no such file: {job.teacher}")
     if not job.data.is_dir():
         raise UserError(f"--data: no such folder: {job.data}")
+    load_checkpoint(job.teacher, mmap=True)  # before a folder is made for what cannot be read
     if job.destination.resolve() == job.data.resolve():
         raise UserError(f"--destdir {job.destination} is the --data folder: choose another")
     if (job.data / SIDE_CAR).exists():
