@@ -1,5 +1,6 @@
 """What the tasks of this plugin share: a corrupted target in every step."""
 
+from functools import cached_property
 from typing import Any, Callable, Dict, Optional
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.masking import Corruption, MaskPrior, Replacement, corrupt
+from fairseq_gmlm.tasks.nonfinite import NonfiniteReports
 from fairseq_gmlm.vocabulary import Vocabulary
 
 TRAIN, VALID = 1, 2
@@ -39,6 +41,11 @@ class MaskedTask:
     vocabulary: Vocabulary
     prior: MaskPrior
     replacement: Replacement
+
+    @cached_property
+    def nonfinite(self) -> NonfiniteReports:
+        """What has been said of batches whose loss is not finite."""
+        return NonfiniteReports()
 
     def seed(self) -> int:
         """The run's seed; without fairseq's command line it is an unresolved reference."""
@@ -96,10 +103,14 @@ class MaskedTask:
             return super().build_criterion(cfg)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """One forward and backward pass over a corrupted batch."""
+        """One forward and backward pass over a corrupted batch; a loss that is no number is named."""
         sample["corruption"] = self.corrupt(sample, TRAIN, update_num)
         criterion = in_train_dtype(self.cfg, criterion)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        step = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        # A loss scaler repeats updates as a matter of course; a dummy batch comes more than once.
+        once = not ignore_grad and getattr(optimizer, "scaler", None) is None
+        self.nonfinite.check(step[0], sample, model, criterion, update_num, once)
+        return step
 
     def valid_step(self, sample, model, criterion):
         """Loss under noise that is the same at every validation; BLEU if asked for."""
