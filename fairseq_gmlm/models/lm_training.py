@@ -19,14 +19,14 @@ def masked_loss(model: Any, tokens: Tensor, plan: Unrolling) -> Unrolled:
         tokens: int64 (B, T), the corrupted text.
         plan: what to compute.
     """
-    result = Unrolled()
+    losses, counts = [], []
     weight, bias = model.encoder.embed_tokens.weight, model.lm_head.bias
     for stage in range(plan.stages):
         states = model.encoder(tokens)
         token_weight = plan.weights if stage == 0 else plan.later_weights
         # Only what counts goes through the head and the output matrix.
         hidden, index = gather(states, token_weight > 0)
-        result.stages.append(
+        losses.append(
             cross_entropy(
                 model.lm_head(hidden),
                 weight,
@@ -37,10 +37,10 @@ def masked_loss(model: Any, tokens: Tensor, plan: Unrolling) -> Unrolled:
                 z_loss=plan.z_loss,
             )
         )
-        result.counts.append((token_weight > 0).sum())
+        counts.append((token_weight > 0).sum())
         if stage + 1 < plan.stages:
             tokens = torch.where(plan.free, best_tokens(model, states), plan.target)
-    return result
+    return Unrolled(losses, counts)
 
 
 @torch.no_grad()

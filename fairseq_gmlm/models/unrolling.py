@@ -1,7 +1,7 @@
 """Training stages: the model's own argmax feeds its next pass (spec 3.3)."""
 
-from dataclasses import dataclass, field
-from typing import Any, List, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -39,9 +39,11 @@ class Unrolling:
     remasking: Optional[Remasking] = None
 
 
-@dataclass
-class Unrolled:
+class Unrolled(NamedTuple):
     """Sums over the batch.
+
+    A tuple that begins with a loss, as everybody who hooks into modules expects of their outputs:
+    torch's backward hooks, with which fairseq looks for the layer that gave NaN, and its wrappers.
 
     Attributes:
         stages: token losses, one for each pass.
@@ -50,10 +52,10 @@ class Unrolled:
         rejecter: losses of the learned rejecter, one for each pass (empty without one).
     """
 
-    stages: List[TokenLoss] = field(default_factory=list)
-    counts: List[Tensor] = field(default_factory=list)
+    stages: List[TokenLoss]
+    counts: List[Tensor]
     length: Optional[LengthLoss] = None
-    rejecter: List[TokenLoss] = field(default_factory=list)
+    rejecter: Sequence[TokenLoss] = ()
 
 
 @torch.no_grad()
@@ -104,10 +106,10 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
     Returns:
         :class:`Unrolled`.
     """
-    result = Unrolled()
+    losses, counts, rejections = [], [], []
     memory = model.encode(src_tokens, src_lengths)
     real = plan.target.ne(model.vocabulary.pad)
-    result.length = model.length_loss(memory, length_target(real), plan.length_smoothing)
+    length = model.length_loss(memory, length_target(real), plan.length_smoothing)
     weight = model.decoder.output_projection.weight
     initial, remasking = tokens, plan.remasking
     total = None
@@ -120,7 +122,7 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
         token_weight = plan.weights if stage == 0 else plan.later_weights
         hidden, index = gather(states, token_weight > 0)
         gold = plan.target.reshape(-1)[index]
-        result.stages.append(
+        losses.append(
             cross_entropy(
                 hidden,
                 weight.detach() if model.cfg.freeze_decoder else weight,
@@ -130,12 +132,12 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
                 z_loss=plan.z_loss,
             )
         )
-        result.counts.append((token_weight > 0).sum())
+        counts.append((token_weight > 0).sum())
         if stage + 1 == plan.stages and model.rejecter is None:
             break
         prediction, score = predict(states, plan.free, weight, model.banned, total)
         if model.rejecter is not None:
-            result.rejecter.append(
+            rejections.append(
                 model.rejecter_loss(states, prediction, plan.target, plan.later_weights)
             )
         if stage + 1 == plan.stages:
@@ -149,7 +151,7 @@ def unroll(model: Any, src_tokens: Tensor, src_lengths: Tensor, tokens: Tensor, 
         again = remasking.rejected(draft, score, plan.free, approval, stage, plan.stages)
         summed = None if total is None else summed_best(total, plan.free)
         tokens = torch.where(again, remasking.replacement(initial, tokens, summed), draft)
-    return result
+    return Unrolled(losses, counts, length, rejections)
 
 
 def summed_best(total: Tensor, where: Tensor) -> Tensor:
