@@ -1,6 +1,7 @@
 # make quickstart   make the environment and run the quickstart (QUICKSTART_SIZE=smoke: 3 minutes)
 # make test         make the environment and run the tests (TESTS='tests/data -x' for some of them)
 # make lint         check style and format
+# make matrix       run the tests on every Python and fairseq that is here (ROWS='3.11 3.12' for some)
 # make theory       run the Ising study
 # make clean        remove the environment and what the examples wrote
 #
@@ -16,9 +17,10 @@ PYTHON ?=
 TORCH ?=
 PIP_ARGS ?=
 TESTS ?=
+ROWS ?=
 export PYTHON TORCH PIP_ARGS
 
-.PHONY: help environment quickstart test lint format theory clean
+.PHONY: help environment quickstart test lint format matrix theory clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -40,9 +42,14 @@ format: environment
 	"$(VENV)/bin/python" -m ruff check --fix .
 	"$(VENV)/bin/python" -m ruff format .
 
+# Each row makes an environment of its own: settings for one do not fit all.
+matrix: environment
+	env -u PYTHON -u TORCH "$(VENV)/bin/python" scripts/matrix.py $(if $(ROWS),--rows $(ROWS)) \
+		--tests '$(TESTS)' --page docs/compatibility.md
+
 theory: environment
 	"$(VENV)/bin/python" examples/ising/run.py
 
 clean:
-	rm -rf "$(VENV)" build dist outputs runs *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf "$(VENV)" .matrix build dist outputs runs *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find fairseq_gmlm examples tests -name __pycache__ -type d -prune -exec rm -rf {} +

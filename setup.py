@@ -38,8 +38,9 @@ setup(
         "subword-nmt>=0.3.8",
         "sacrebleu>=2.3.1",
         "tqdm>=4.60",
-        "numpy>=1.22",
-        "pyyaml>=5.4",
+        "numpy>=1.22; python_version < '3.11'",
+        "numpy>=1.23.2; python_version >= '3.11'",
+        "pyyaml>=6.0",
         "jinja2>=3.0",
     ],
     extras_require={
