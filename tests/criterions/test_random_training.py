@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import pytest
 import torch
 from fairseq.data.data_utils import collate_tokens
+from fairseq.nan_detector import NanDetector
 from helpers import models as make
 from torch import Tensor, nn
 
@@ -212,3 +213,13 @@ def test_a_thousand_updates_stay_finite(name: str, data: List[Dict[str, Any]]) -
     # It has been training, though words drawn alike leave little to learn.
     assert sum(losses[-100:]) < sum(losses[:100])
     assert empty > 0 or criterion.cfg.loss_normalization != "tokens"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_fairseqs_search_for_the_layer_runs(name: str, data: List[Dict[str, Any]]) -> None:
+    """Before its FloatingPointError fairseq repeats the update with hooks in every module."""
+    task, model, criterion = build(KINDS[name])
+    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    with NanDetector(model):
+        for update, sample in enumerate(data[:10]):
+            task.train_step(dict(sample), model, criterion, optimizer, update)
