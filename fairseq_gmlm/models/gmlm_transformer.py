@@ -12,7 +12,7 @@ from fairseq.models import (
 from fairseq.models.transformer import Embedding
 from torch import Tensor, nn
 
-from fairseq_gmlm.losses import TokenLoss, gather
+from fairseq_gmlm.losses import TokenLoss, at_least_float32, gather
 from fairseq_gmlm.models.architectures import register_architectures
 from fairseq_gmlm.models.config import ARCHITECTURES, GMLMTransformerConfig
 from fairseq_gmlm.models.decoder import Decoded, GMLMDecoder
@@ -182,7 +182,7 @@ class GMLMTransformerModel(FairseqEncoderDecoderModel):
         if self.cfg.freeze_rejecter:
             output = output.detach()
         label = (prediction == target).reshape(-1)[index].long()
-        loss = F.cross_entropy(output.float(), label, reduction="none")
+        loss = F.cross_entropy(at_least_float32(output), label, reduction="none")
         loss = (loss * weights.reshape(-1)[index]).sum()
         return TokenLoss(loss, loss.detach(), (output.argmax(-1) == label).sum())
 

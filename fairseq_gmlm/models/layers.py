@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_gmlm.losses import at_least_float32
 from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.training_attention import attention
 
@@ -85,7 +86,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # float32 statistics: a half-precision square overflows at 256.
-        scale = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + self.eps)
+        scale = torch.rsqrt(at_least_float32(x).square().mean(-1, keepdim=True) + self.eps)
         return (x * scale.to(x.dtype)) * self.weight
 
 
@@ -136,7 +137,7 @@ def attend(
             scores = (
                 scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
             )
-        probs = scores.float().softmax(-1).to(q.dtype)
+        probs = at_least_float32(scores).softmax(-1).to(q.dtype)
         out = torch.matmul(probs, values)
         weights = probs.view(batch, heads, rows // batch, length, -1).transpose(1, 2)
         weights = weights.reshape(rows, heads, length, -1)

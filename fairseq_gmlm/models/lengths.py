@@ -146,7 +146,7 @@ class FertilityLength(ScalarLength):
     def forward(self, memory: Memory) -> Tensor:
         """(B,). Encoder states get no gradient (spec 3.5)."""
         states = memory.states.detach().to(self.inner.weight.dtype)
-        probs = self.outer(F.gelu(self.inner(states))).float().softmax(-1)
+        probs = at_least_float32(self.outer(F.gelu(self.inner(states)))).softmax(-1)
         fertility = 1 + (probs * self.offsets).sum(-1)
         return self.factor * (fertility * memory.real).sum(1) + self.offset
 

@@ -5,6 +5,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
+from fairseq_gmlm.losses import at_least_float32
 from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.layers import Attention, EncoderLayer, LayerOptions
 from fairseq_gmlm.models.positions import ClippedDistances
@@ -39,7 +40,7 @@ class RelativeAttention(Attention):
         scores = scores + relative.view(length, batch, self.heads, length).permute(1, 2, 0, 3)
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf)
-        weights = scores.float().softmax(-1).to(q.dtype)
+        weights = at_least_float32(scores).softmax(-1).to(q.dtype)
         dropped = drop(weights, self.dropout, self.training)
         out = torch.matmul(dropped, values)
         by_place = dropped.permute(2, 0, 1, 3).reshape(length, -1, length)
