@@ -221,5 +221,8 @@ def test_fairseqs_search_for_the_layer_runs(name: str, data: List[Dict[str, Any]
     task, model, criterion = build(KINDS[name])
     optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
     with NanDetector(model):
-        for update, sample in enumerate(data[:10]):
+        for update, sample in enumerate(data[:20]):
+            model.zero_grad()
             task.train_step(dict(sample), model, criterion, optimizer, update)
+            # DistributedDataParallel wants a gradient for every parameter, also from empty batches.
+            assert [name for name, p in model.named_parameters() if p.grad is None] == []

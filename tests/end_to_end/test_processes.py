@@ -1,12 +1,12 @@
 """Two processes with gloo, started by torchrun, train as one that takes their batches in turn."""
 
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Sequence, Tuple
 
 import pytest
 import torch
 from helpers import toy
-from helpers.commands import call, run
+from helpers.commands import Argument, call, run
 from torch import Tensor
 
 # Unlike Adam's, its steps are as large as the gradients, so that a wrong scale shows.
@@ -32,33 +32,38 @@ def validation(folder: Path) -> Dict[str, float]:
     return found
 
 
-@pytest.fixture(scope="module")
-def one_folder(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One process, two micro-batches an update."""
-    folder = tmp_path_factory.mktemp("one")
-    call(
-        "train", *toy.training(toy_bin, folder, optimizer=SGD), "--batch-size", 32,
-        "--update-freq", 2, "--max-update", 5,
-    )  # fmt: skip
-    return folder
-
-
 DISTRIBUTED = (
     "--distributed-init-method", "env://", "--distributed-world-size", 2,
     "--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp",
 )  # fmt: skip
 
+# Options of both trainings, and those in which they differ: one process takes all micro-batches.
+KINDS: Dict[str, Tuple[Sequence[Argument], Sequence[Argument], Sequence[Argument]]] = {
+    "workers": (("--batch-size", 32), ("--update-freq", 2), ("--num-workers", 2)),
+    # Three batches of validation: a process goes without in the second round, and takes a dummy.
+    "micro-batches, stages, rejecter, odd validation": (
+        ("--batch-size", 16, "--batch-size-valid", 48, "--num-train-stages", 2,
+         "--rejecter", "learned", "--learned-rejecter", "--loss-normalization", "per-sentence"),
+        ("--update-freq", 4), ("--update-freq", 2),
+    ),
+}  # fmt: skip
 
-def test_two_processes(toy_bin: Path, tmp_path: Path, one_folder: Path) -> None:
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes(toy_bin: Path, tmp_path: Path, kind: str) -> None:
     """fairseq#3299. fairseq's own launcher insists on GPUs, so torchrun starts them."""
+    both, of_one, of_two = KINDS[kind]
+    one, two = tmp_path / "one", tmp_path / "two"
+    more = (*both, "--max-update", 5)
+    call("train", *toy.training(toy_bin, one, optimizer=SGD), *more, *of_one)
     done = run(
-        "train", *toy.training(toy_bin, tmp_path, optimizer=SGD), *DISTRIBUTED, "--batch-size", 32,
-        "--max-update", 5, "--user-dir", "fairseq_gmlm", "--valid-subset", "valid", processes=2,
+        "train", *toy.training(toy_bin, two, optimizer=SGD), *DISTRIBUTED, *more, *of_two,
+        "--user-dir", "fairseq_gmlm", "--valid-subset", "valid", processes=2,
     )  # fmt: skip
     assert "training on 2 devices" in done.out + done.err
-    found, one = weights(tmp_path), weights(one_folder)
-    assert found.keys() == one.keys()
-    for name, expected in one.items():
-        torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-4, msg=name)
+    found, expected = weights(two), weights(one)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, atol=1e-5, rtol=1e-4, msg=name)
     # Validation over two processes counts every sentence once.
-    assert validation(tmp_path) == pytest.approx(validation(one_folder), rel=1e-4)
+    assert validation(two) == pytest.approx(validation(one), rel=1e-4)
