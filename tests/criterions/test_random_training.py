@@ -87,7 +87,7 @@ KINDS: Dict[str, Kind] = {
     ),
     "learned rejecter, remasked stages, T5": Kind(
         {"rejecter": "learned", "random_prob": 0.2},
-        {"num_train_stages": 3, "stage_remasking": "logits-sum", "loss_weights": "all"},
+        {**TWO, "stage_remasking": "logits-sum", "loss_weights": "all"},
         {"learned_rejecter": True, "norm_type": "rms", "no_bias": True, "gated_ffn": True,
          "relative_positions": True, "no_scale_attention": True},
     ),
