@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from pages import put
 from tabulate import tabulate
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".matrix"
-BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
 
 VERSIONS = """
 import importlib.metadata as m, json, platform
@@ -184,20 +184,6 @@ def table(results: Dict[str, Dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
-def write_page(page: Path, content: str) -> None:
-    """Put the table between the marks of a page.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    text = page.read_text("utf-8")
-    before, mark, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"{page} has no lines {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{content}\n{END}{after}", "utf-8")
-
-
 def main(argv: Optional[List[str]] = None) -> int:
     """Run the rows; the status is the number of rows that did not pass."""
     parser = argparse.ArgumentParser(
@@ -229,7 +215,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     ordered = {name: results[name] for name in names if name in results}
     print(table(ordered))
     if args.page:
-        write_page(args.page, table(ordered))
+        put(args.page, "matrix", table(ordered))
     return bad
 
 

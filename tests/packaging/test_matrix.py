@@ -14,6 +14,7 @@ HERE = "{}.{}".format(*sys.version_info[:2])
 @pytest.fixture
 def matrix(tmp_path, monkeypatch):
     """The script, with a folder of its own and rows for this Python and for one that nobody has."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     spec = importlib.util.spec_from_file_location("matrix", ROOT / "scripts" / "matrix.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["matrix"] = module  # dataclasses look it up
@@ -44,7 +45,9 @@ def use_this_python(module, monkeypatch):
 def test_a_row_is_run_and_told(matrix, monkeypatch, tmp_path, capsys):
     use_this_python(matrix, monkeypatch)
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{matrix.BEGIN}\nwhat was there\n{matrix.END}\nafter\n", "utf-8")
+    page.write_text(
+        "before\n<!-- matrix: begin -->\nwhat was there\n<!-- matrix: end -->\nafter\n", "utf-8"
+    )
     test = tmp_path / "test_three.py"
     test.write_text(
         "import pytest\ndef test_a(): pass\ndef test_b(): pass\ndef test_c(): pytest.skip('c')\n",
@@ -83,7 +86,7 @@ def test_a_row_that_cannot_be_installed_is_told(matrix, monkeypatch, capsys):
 def test_a_page_without_marks_is_refused(matrix, tmp_path):
     (tmp_path / "page.md").write_text("nothing", "utf-8")
     with pytest.raises(ValueError, match="has no lines <!-- matrix: begin"):
-        matrix.write_page(tmp_path / "page.md", "x")
+        matrix.put(tmp_path / "page.md", "matrix", "x")
 
 
 def test_lower_bounds_are_those_of_setup(matrix):
