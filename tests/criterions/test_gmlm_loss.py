@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from fairseq.logging import metrics
 from helpers import models as make
+from helpers.half import MODEL_DTYPES
 from torch import Tensor
 
 from fairseq_gmlm.criterions.gmlm_loss import GMLMLoss, GMLMLossConfig
@@ -303,7 +304,7 @@ def test_a_foreign_task_is_told_which_one_to_use() -> None:
         GMLMLoss(GMLMLossConfig(), ForeignTask(target_dictionary=make.dictionary()))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", MODEL_DTYPES)
 def test_half_precision_losses_are_finite_float32(dtype: torch.dtype) -> None:
     model, criterion, owner = build({"label_smoothing": 0.1, "num_train_stages": 2})
     sample = batch([0, 1, 2, 3, 4, 5], owner)

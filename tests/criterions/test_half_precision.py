@@ -8,6 +8,7 @@ from fairseq import optim
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdamConfig
 from helpers import models as make
+from helpers.half import MODEL_DTYPES
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -64,7 +65,7 @@ def ready(model: Any, owner: Any) -> Dict[str, Any]:
     return sample
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", MODEL_DTYPES)
 @pytest.mark.parametrize("style", STYLES)
 def test_large_activations_in_the_model(dtype: torch.dtype, style: str) -> None:
     """Embeddings and layers whose outputs are in the hundreds and attention scores beyond."""
@@ -86,7 +87,7 @@ def test_large_activations_in_the_model(dtype: torch.dtype, style: str) -> None:
     assert dtype == torch.float16 or all(grad.isfinite().all() for grad in grads)
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", MODEL_DTYPES)
 @pytest.mark.parametrize("predictor", LENGTHS)
 def test_length_losses_are_taken_in_float32(dtype: torch.dtype, predictor: str) -> None:
     """A length of 300 missed by 300 is a squared error beyond float16."""

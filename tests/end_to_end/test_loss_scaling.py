@@ -10,6 +10,7 @@ import torch
 from fairseq.trainer import Trainer
 from helpers import toy
 from helpers.commands import call
+from helpers.half import needs_float16
 
 from fairseq_gmlm.criterions.gmlm_loss import GMLMLoss
 from fairseq_gmlm.tasks import nonfinite
@@ -77,6 +78,7 @@ def reports(caplog: pytest.LogCaptureFixture) -> List[str]:
     return [r.getMessage() for r in caplog.records if r.name == nonfinite.__name__]
 
 
+@needs_float16
 @pytest.mark.parametrize("options", [FP16, MEMORY_EFFICIENT], ids=["fp16", "memory-efficient"])
 def test_an_overflow_halves_the_scale_and_skips_the_update(
     toy_bin: Path,
@@ -103,6 +105,7 @@ def test_an_overflow_halves_the_scale_and_skips_the_update(
     assert all(w.isfinite().all() for w in state["model"].values() if w.is_floating_point())
 
 
+@needs_float16
 def test_losses_in_fp16_are_those_in_float32(
     toy_bin: Path, tmp_path: Path, steps: List[Step]
 ) -> None:
@@ -139,6 +142,7 @@ def test_nan_ends_the_training_and_names_the_sentence(
     assert (tmp_path / "crash.pt").exists()
 
 
+@needs_float16
 def test_nan_under_fp16_is_skipped_and_named(
     toy_bin: Path,
     tmp_path: Path,
