@@ -202,10 +202,11 @@ def test_a_thousand_updates_stay_finite(name: str, data: List[Dict[str, Any]]) -
     losses, empty = [], 0
     for update, sample in enumerate(data):
         flat.grad.zero_()
-        loss, size, _ = task.train_step(dict(sample), model, criterion, optimizer, update)
+        loss, size, logs = task.train_step(dict(sample), model, criterion, optimizer, update)
         scale = float(size) or 1.0
         flat.grad.div_(scale)
         adam.step()
+        assert math.isfinite(float(sum(logs.values()))), logs
         losses.append(float(loss.detach()) / scale)
         empty += not float(size)
     assert [number for number, value in enumerate(losses) if not math.isfinite(value)] == []

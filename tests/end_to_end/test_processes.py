@@ -9,20 +9,22 @@ from helpers import toy
 from helpers.commands import Argument, call, run
 from torch import Tensor
 
+from fairseq_gmlm.compat import load_plain
+
 # Unlike Adam's, its steps are as large as the gradients, so that a wrong scale shows.
 SGD = ("--optimizer", "sgd", "--lr", 0.5)
 
 
 def weights(folder: Path) -> Dict[str, Tensor]:
     """Parameters after training."""
-    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(folder / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 5
     return state["model"]
 
 
 def validation(folder: Path) -> Dict[str, float]:
     """Sums and counts behind the numbers of the validation."""
-    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(folder / "checkpoint_last.pt")
     meters = {name: meter for _, name, _, meter in state["extra_state"]["metrics"]["valid"]}
     names = ("loss", "nll_loss", "length_loss", "accuracy", "masked_share")
     found = {}
