@@ -46,7 +46,7 @@ setup(
     extras_require={
         "test": ["pytest>=7.0", "pytest-xdist>=3.0", "hypothesis>=6.80", "ruff>=0.6"],
         "plot": ["matplotlib>=3.6"],
-        "fast": ["ctranslate2>=4.3"],
+        "fast": ["ctranslate2>=4.3.1"],
         "comet": ["unbabel-comet>=2.2"],
     },
     entry_points={"console_scripts": ["fairseq-gmlm = fairseq_gmlm.cli.main:main"]},

@@ -1,6 +1,7 @@
 """What differs between versions of fairseq and torch, and nothing else."""
 
 import argparse
+import importlib
 import logging
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -17,8 +18,10 @@ logger = logging.getLogger(__name__)
 def _numpy_functions() -> List[Any]:
     import numpy as np
 
-    core = getattr(np, "_core", None) or np.core
-    return [core.multiarray.scalar, core.multiarray._reconstruct]
+    # numpy 1.26 has an empty ``_core`` as well: the version tells.
+    core = "numpy._core" if int(np.__version__.split(".")[0]) >= 2 else "numpy.core"
+    multiarray = importlib.import_module(f"{core}.multiarray")
+    return [multiarray.scalar, multiarray._reconstruct]
 
 
 def _numpy_types() -> List[Any]:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-import torch
 from helpers import toy
 from helpers.commands import PACKAGE, call, hypotheses, run
+
+from fairseq_gmlm.compat import load_plain
 
 CONFIG = """
 defaults: [_self_]
@@ -34,7 +35,7 @@ def test_a_model_trained_by_hydra_decodes(toy_bin: Path, tmp_path: Path) -> None
         "optimization.max_update=4", f"hydra.run.dir={tmp_path / 'hydra'}", cwd=tmp_path,
     )  # fmt: skip
     checkpoint = tmp_path / "run" / "checkpoint_last.pt"
-    cfg = torch.load(checkpoint, weights_only=True)["cfg"]
+    cfg = load_plain(checkpoint)["cfg"]
     assert cfg["criterion"]["num_train_stages"] == 2
     assert cfg["task"]["keep_prob"] == 0.1
     assert str(cfg["task"]["mask_prior"]) == "fixed"

@@ -9,6 +9,7 @@ import torch
 from fairseq import checkpoint_utils
 from helpers.commands import call, run
 
+from fairseq_gmlm.compat import load_plain
 from fairseq_gmlm.tasks.language_modeling_gmlm import (
     LanguageModelingGMLMConfig,
     LanguageModelingGMLMTask,
@@ -16,7 +17,7 @@ from fairseq_gmlm.tasks.language_modeling_gmlm import (
 
 
 def weights(folder):
-    state = torch.load(folder / "checkpoint_last.pt", map_location="cpu", weights_only=True)
+    state = load_plain(folder / "checkpoint_last.pt")
     return state["model"]
 
 
@@ -171,7 +172,7 @@ def fine_tune(data, save_dir, *arguments, updates=60):
         "--save-dir", save_dir, "--no-epoch-checkpoints", "--cpu", "--num-workers", 0,
         "--required-batch-size-multiple", 1, "--log-format", "none", *arguments,
     )  # fmt: skip
-    state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(save_dir / "checkpoint_last.pt")
     return float(state["extra_state"]["val_loss"])
 
 

@@ -8,6 +8,8 @@ import torch
 from helpers.commands import call, hypotheses, tagged
 from helpers.toy import answer, binarize, decoding, training
 
+from fairseq_gmlm.compat import load_plain
+
 REFINE = (
     "--decode-strategy",
     "refine",
@@ -243,8 +245,8 @@ def test_frozen_training_moves_only_the_head(padir: Path, toy_bin: Path, tmp_pat
         "--init-parts",
         "encoder,decoder,embeddings,length,rejecter",
     )
-    before = torch.load(padir, weights_only=True)["model"]
-    after = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]
+    before = load_plain(padir)["model"]
+    after = load_plain(tmp_path / "checkpoint_last.pt")["model"]
     moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
     assert moved == {"rejecter.weight", "rejecter.bias"}
 

@@ -14,6 +14,8 @@ from helpers import toy
 from helpers.commands import PACKAGE, Argument, call
 from torch import Tensor
 
+from fairseq_gmlm.compat import load_plain
+
 UPDATES = 48  # an epoch has 32
 
 
@@ -29,7 +31,7 @@ def arguments(data: Path, save: Path, updates: int) -> Tuple[Argument, ...]:
 
 def weights(folder: Path) -> Dict[str, Tensor]:
     """Parameters and the optimizer's moments."""
-    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(folder / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == UPDATES
     moments = {
         f"{i}.{name}": value

@@ -12,6 +12,8 @@ import torch
 from helpers import toy
 from helpers.commands import PACKAGE, Argument, call, hypotheses, run, tagged
 
+from fairseq_gmlm.compat import load_plain
+
 
 def logged(log: str, kind: str) -> List[Dict[str, str]]:
     """Lines ``| train_inner |`` or ``| valid |`` as dictionaries."""
@@ -38,7 +40,7 @@ def test_bleu_of_validation_is_that_of_generate(toy_bin: Path, short_run: Path) 
 def test_bleu_decides_which_checkpoint_is_best(short_run: Path) -> None:
     """fairseq#3881: KeyError for stock NAT models."""
     values = [float(v["bleu"]) for v in logged((short_run / "log").read_text("utf-8"), "valid")]
-    state = torch.load(short_run / "checkpoint_best.pt", weights_only=True)
+    state = load_plain(short_run / "checkpoint_best.pt")
     assert float(state["extra_state"]["best"]) == pytest.approx(max(values), abs=0.01)
 
 
@@ -160,8 +162,8 @@ def test_a_start_from_an_autoregressive_teacher(toy_bin: Path, tmp_path: Path) -
         "train", *toy.training(toy_bin, tmp_path / "student"), "--init-from", teacher,
         "--max-update", 1, "--lr", 1e-9, "--disable-validation",
     )  # fmt: skip
-    given = torch.load(teacher, weights_only=True)["model"]
-    own = torch.load(tmp_path / "student" / "checkpoint_last.pt", weights_only=True)["model"]
+    given = load_plain(teacher)["model"]
+    own = load_plain(tmp_path / "student" / "checkpoint_last.pt")["model"]
     shared = [n for n in given if n in own and given[n].shape == own[n].shape]
     assert len(shared) > 50
     for name in shared:
@@ -183,7 +185,7 @@ def test_an_average_over_training_can_be_stored_and_resumed(
             "train", *toy.training(toy_bin, tmp_path), *extra, "--ema-decay", 0.5,
             "--max-update", updates, "--disable-validation",
         )  # fmt: skip
-    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(tmp_path / "checkpoint_last.pt")
     averaged = state["extra_state"]["ema"]
     assert state["optimizer_history"][-1]["num_updates"] == 3
     assert not torch.equal(
@@ -207,7 +209,7 @@ def test_an_average_over_training_can_be_stored_and_resumed(
 def test_kinds_of_training(toy_bin: Path, tmp_path: Path, extra: tuple) -> None:
     args: List[Argument] = [*toy.training(toy_bin, tmp_path), *extra, "--max-update", 4]
     call("train", *args, "--max-valid-steps", 1)
-    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
+    state = load_plain(tmp_path / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 4
     weights = [w for w in state["model"].values() if w.is_floating_point()]
     assert all(w.isfinite().all() for w in weights)

@@ -11,6 +11,7 @@ from helpers.commands import call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_gmlm.compat import load_plain
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.pretraining import (
     OBJECTIVES,
@@ -208,7 +209,7 @@ def train(data: Path, save: Path, task_name: str, *more: Any) -> Path:
 
 
 def weights(path: Path) -> Any:
-    return torch.load(path, weights_only=True)["model"]
+    return load_plain(path)["model"]
 
 
 @pytest.fixture(scope="module")
