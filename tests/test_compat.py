@@ -102,12 +102,14 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         load_checkpoint(path)
 
 
+@pytest.mark.skipif(torch_version() < (2, 5), reason="older torch shows no list")
 def test_allowing_twice_is_harmless() -> None:
     before = len(torch.serialization.get_safe_globals())
     allow_checkpoint_types()
     assert len(torch.serialization.get_safe_globals()) == before
 
 
+@pytest.mark.skipif(torch_version() < (2, 5), reason="older torch shows no list")
 def test_the_check_itself_stays_on() -> None:
     allowed = {
         getattr(item[0] if isinstance(item, tuple) else item, "__module__", "")
