@@ -78,8 +78,12 @@ def soak(command: List[str], words: List[str], args: argparse.Namespace) -> List
     began, done = time.time(), 0
     try:
         for lines in batches(words, args.buffer, args.seed):
-            process.stdin.write(b"\n".join(lines) + b"\n")
-            process.stdin.flush()
+            try:
+                process.stdin.write(b"\n".join(lines) + b"\n")
+                process.stdin.flush()
+            except BrokenPipeError as error:
+                message = f"fairseq-interactive ended before line {done} was sent"
+                raise RuntimeError(message) from error
             answers(process.stdout, done, len(lines))
             done += len(lines)
             seconds = time.time() - began
@@ -148,7 +152,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parse(argv)
     words = sorted(set(args.text.read_text("utf-8").split()))
     command = [
-        sys.executable, "-m", "fairseq_cli.interactive", str(args.data), "--path", str(args.path),
+        # Unbuffered, or the last answers of a batch would wait for the next batch.
+        sys.executable, "-u", "-m", "fairseq_cli.interactive", str(args.data), "--path", str(args.path),
         "--task", "translation_gmlm", "--user-dir", str(ROOT / "fairseq_gmlm"), "--cpu",
         "--buffer-size", str(args.buffer), "--batch-size", str(args.buffer),
         "--iter-decode-max-iter", "3", "--iter-decode-with-beam", "3",
