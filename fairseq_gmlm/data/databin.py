@@ -9,6 +9,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from fairseq.data import Dictionary, indexed_dataset
 
+from fairseq_gmlm.data.files import named_when_full
+from fairseq_gmlm.data.workers import in_a_group
 from fairseq_gmlm.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -128,5 +130,13 @@ def binarise(
     for option, path in zip(("--srcdict", "--tgtdict"), dictionaries):
         if path is not None:
             arguments += [option, str(path)]
-    with _own_log_handlers(preprocess.logger.name):
-        preprocess.main(options.get_preprocessing_parser().parse_args(arguments))
+    parsed = options.get_preprocessing_parser().parse_args(arguments)
+
+    def run() -> None:
+        with _own_log_handlers(preprocess.logger.name), named_when_full(destination):
+            preprocess.main(parsed)
+
+    if workers < 2:
+        run()
+    else:
+        in_a_group(run)

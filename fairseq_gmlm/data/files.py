@@ -1,6 +1,7 @@
 """Files that are either whole or not there: temporary names, renames, locks, hashes."""
 
 import contextlib
+import errno
 import fcntl
 import gzip
 import hashlib
@@ -13,16 +14,49 @@ from typing import IO, Any, BinaryIO, Dict, Iterator, Optional
 from fairseq_gmlm.errors import UserError
 
 BLOCK = 1 << 20
+# No space, a file beyond its limit, a quota used up.
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def named_when_full(path: Path) -> Iterator[None]:
+    """Say where a disk is full; what fails is a write, and its error names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def check_target(path: Optional[str], option: str) -> None:
+    """Refuse a file that could not be written, before the work that it is to hold.
+
+    Raises:
+        UserError: its folder is not there, or it is a folder itself.
+    """
+    if path is None:
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise UserError(f"{option} {path}: no such folder: {folder}; make it first")
+    if Path(path).is_dir():
+        raise UserError(f"{option} {path} is a folder: give the name of a file")
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
     """A stream whose content appears under ``path`` when the block ends well, and not before.
 
-    Text is UTF-8 and only ``\\n`` is written as the end of a line.
+    Text is UTF-8 and only ``\\n`` is written as the end of a line. Devices and pipes, such as
+    ``/dev/stdout``, are written to as they are: a rename would put a file in their place.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     encoding = {} if binary else {"encoding": "utf-8", "newline": "\n"}
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with named_when_full(path), path.open("wb" if binary else "w", **encoding) as stream:
+            yield stream
+        return
     try:
         with temporary.open("wb" if binary else "w", **encoding) as stream:
             yield stream
@@ -31,7 +65,8 @@ def atomic_write(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename == str(temporary):
+        full = isinstance(error, OSError) and error.errno in _FULL and error.filename is None
+        if full or (isinstance(error, OSError) and error.filename == str(temporary)):
             error.filename = str(path)
         with contextlib.suppress(OSError):
             temporary.unlink()

@@ -13,7 +13,7 @@ from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.data.chunks import ChunkStore, Outcome
 from fairseq_gmlm.data.databin import Languages
 from fairseq_gmlm.data.distillation import SIDE_CAR, Distillation, store_of
-from fairseq_gmlm.data.files import copy_file, folder_lock, write_json
+from fairseq_gmlm.data.files import copy_file, folder_lock, named_when_full, write_json
 from fairseq_gmlm.data.length_ratios import LengthRatios
 from fairseq_gmlm.data.teacher import direction_of
 from fairseq_gmlm.data.versions import installed_versions
@@ -75,14 +75,15 @@ def merge(job: Distillation, options: Dict[str, Any]) -> Dict[str, Any]:
         for path in sorted(job.data.iterdir()):
             if path.is_file() and path.name not in skipped:
                 copy_file(path, result / path.name)
-        outcome = _write_targets(
-            store,
-            databin.load_split(replaced),
-            databin.load_split(databin.prefix_of(job.data, "train", pair, source)),
-            result / replaced.name,
-            len(dictionary),
-            dictionary.eos(),
-        )
+        with named_when_full(result):
+            outcome = _write_targets(
+                store,
+                databin.load_split(replaced),
+                databin.load_split(databin.prefix_of(job.data, "train", pair, source)),
+                result / replaced.name,
+                len(dictionary),
+                dictionary.eos(),
+            )
         record = {
             "format": 1,
             "teacher": {"path": str(job.teacher), "sha256": options["teacher_sha256"]},
