@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -75,6 +76,13 @@ def fingerprint_of(options: Dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
+def _tidy(job: Distillation, options: Dict[str, Any]) -> None:
+    """Remove the work folder of a run that was killed when nothing else was left to do."""
+    record = job.work / "options.json"
+    if record.is_file() and first_difference(read_json(record), options) is None:
+        shutil.rmtree(job.work)
+
+
 def claim(job: Distillation) -> Optional[Dict[str, Any]]:
     """Take the work folder, new or from an interrupted run of the same distillation.
 
@@ -104,6 +112,7 @@ def claim(job: Distillation) -> Optional[Dict[str, Any]]:
         if finished.is_file():
             difference = first_difference(read_json(finished)["options"], options)
             if difference is None:
+                _tidy(job, options)
                 return None
             raise UserError(
                 f"--destdir {job.destination} holds another distillation ({difference}): "

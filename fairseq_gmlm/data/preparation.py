@@ -99,6 +99,17 @@ def _refuse_used(destination: Path) -> None:
         raise UserError(f"--destdir {destination} {what}: remove it or choose another folder")
 
 
+def _tidied(job: Preparation, destination: Path, work: Path) -> Optional[Dict[str, Any]]:
+    """The record of a run that was killed when only ``work`` had still to go, which then goes."""
+    record, finished = work / "options.json", destination / SIDE_CAR
+    if not (record.is_file() and finished.is_file()) or (work / "bin").exists():
+        return None
+    if first_difference(read_json(record), _fingerprint(job)) is not None:
+        return None
+    shutil.rmtree(work)
+    return read_json(finished)
+
+
 def _claim(job: Preparation, work: Path) -> None:
     """Note in ``work`` what is prepared there, or find that an interrupted run noted the same."""
     record = work / "options.json"
@@ -112,7 +123,8 @@ def _claim(job: Preparation, work: Path) -> None:
             )
         logger.info("going on with the interrupted prepare in %s", work)
         return
-    if any(path.name != LOCK for path in work.iterdir()):
+    ours = (LOCK, "options.json.*.tmp")  # the second one of a run that was killed at once
+    if not all(any(path.match(name) for name in ours) for path in work.iterdir()):
         raise UserError(f"{work} is in the way and not from an interrupted prepare: remove it")
     write_json(record, options)
 
@@ -147,9 +159,12 @@ def prepare(job: Preparation, destination: Path, workers: int = 1) -> Dict[str, 
     Raises:
         UserError: for a destination in use, and for faults of the input files.
     """
-    _refuse_used(destination)
     job.inputs()
     work = partial_folder(destination)
+    finished = _tidied(job, destination, work)
+    if finished is not None:
+        return finished
+    _refuse_used(destination)
     work.mkdir(parents=True, exist_ok=True)
     with folder_lock(work, LOCK):
         _claim(job, work)
