@@ -62,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: options or files at fault.
     """
+    from fairseq_gmlm.data.files import check_target
+
     for name in ("max_pairs", "bootstrap", "nbest", "max_tokens"):
         if getattr(args, name) < 1:
             raise UserError(
@@ -72,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(
                 f"--{name.replace('_', '-')} must be at least 0, not {getattr(args, name)}"
             )
+    check_target(args.json, "--json")
     if args.data_only:
         return _data(args)
     for name in ("path", "data"):

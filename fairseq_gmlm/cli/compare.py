@@ -63,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
     from fairseq_gmlm.comparison.plots import import_matplotlib
     from fairseq_gmlm.comparison.reading import read_spec
     from fairseq_gmlm.comparison.report import Reports, markdown, write_reports
-    from fairseq_gmlm.data.files import plain_os_errors
+    from fairseq_gmlm.data.files import check_target, plain_os_errors
 
+    for name in ("json", "csv", "markdown", "latex", "html"):
+        check_target(getattr(args, name), f"--{name}")
     reports = Reports(args.json, args.csv, args.markdown, args.latex, args.html, args.plots)
     if reports.draws:
         import_matplotlib()  # before the work, not after it

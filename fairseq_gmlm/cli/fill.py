@@ -96,10 +96,11 @@ def run(args: argparse.Namespace) -> int:
     if args.input == "-":
         return _fill(filler, _numbered(sys.stdin.buffer, "standard input"), args)
     try:
-        with open(args.input, "rb") as stream:
-            return _fill(filler, _numbered(stream, args.input), args)
+        stream = open(args.input, "rb")  # noqa: SIM115  (what is written may fail, too)
     except OSError as error:
         raise UserError(f"--input {args.input}: {error.strerror or error}") from error
+    with stream:
+        return _fill(filler, _numbered(stream, args.input), args)
 
 
 def _filler(args: argparse.Namespace) -> Any:

@@ -1,12 +1,14 @@
 """Entry point of the ``fairseq-gmlm`` command: finds the module of a command and runs it."""
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
 import sys
 from typing import List, Optional
 
+from fairseq_gmlm.data.files import plain_os_errors
 from fairseq_gmlm.errors import UserError
 from fairseq_gmlm.version import __version__
 
@@ -51,6 +53,22 @@ def build_parser(only: Optional[str] = None) -> argparse.ArgumentParser:
     return parser
 
 
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, so that Python does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _flush() -> None:
+    """Write what was printed, while a full disk can still be told from success."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise UserError(f"standard output: {error.strerror or error}") from error
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Run one command.
 
@@ -68,13 +86,18 @@ def main(argv: Optional[List[str]] = None) -> int:
         stream=sys.stderr,
     )
     try:
-        return args.run(args) or 0
+        with plain_os_errors():
+            status = args.run(args) or 0
+        _flush()
+        return status
     except UserError as error:
         print(f"fairseq-gmlm {args.command}: error: {error}", file=sys.stderr)
+        with contextlib.suppress(UserError, BrokenPipeError):
+            _flush()
         return 2
     except BrokenPipeError:
         # The reader of our output (``head``, say) went away: not a fault of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         print(f"fairseq-gmlm {args.command}: interrupted", file=sys.stderr)

@@ -77,12 +77,15 @@ def run(args: argparse.Namespace) -> int:
     from fairseq_gmlm.analysis.tracing import Tracer
     from fairseq_gmlm.cli.loading import decoding_values, load_models
     from fairseq_gmlm.data.codec import Codec
+    from fairseq_gmlm.data.files import check_target
 
     for name, least in (("candidates", 1), ("attention_layers", 0)):
         if getattr(args, name) < least:
             raise UserError(
                 f"--{name.replace('_', '-')} must be at least {least}, not {getattr(args, name)}"
             )
+    for name in ("json", "html"):
+        check_target(getattr(args, name), f"--{name}")
     ids = None if args.ids is None else parse_ids(args.ids)
     codec = Codec.of(args)
     models, task = load_models(args)

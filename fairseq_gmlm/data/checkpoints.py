@@ -95,9 +95,18 @@ def load_checkpoint(path: Path, mmap: bool = False) -> Dict[str, Any]:
 
 
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
-    """Write a checkpoint; the file appears whole or not at all."""
+    """Write a checkpoint; the file appears whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written, for example because the disk is full.
+    """
     with atomic_write(path, binary=True) as stream:
-        torch.save(state, stream)
+        try:
+            torch.save(state, stream)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch hides what stopped its writing
+                raise error.__context__ from None
+            raise
 
 
 def section(state: Dict[str, Any], name: str) -> Any:
