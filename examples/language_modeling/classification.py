@@ -49,7 +49,7 @@ def prepare_labels(
 
 
 def fine_tune(
-    data: Path, save: Path, size: Size, seed: int, checkpoint: Optional[Path]
+    data: Path, save: Path, size: Size, seed: int, rate: float, checkpoint: Optional[Path]
 ) -> Dict[str, float]:
     """Train a classifier, from a language model or from scratch; accuracies in percent."""
     start: List[str] = []
@@ -64,7 +64,7 @@ def fine_tune(
         "--num-classes", "2", "--init-token", "0", "--separator-token", "2",
         *model_options(size), "--shorten-method", "truncate",
         "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--clip-norm", "1.0",
-        "--lr", "0.0005", "--lr-scheduler", "polynomial_decay",
+        "--lr", str(rate), "--lr-scheduler", "polynomial_decay",
         "--warmup-updates", str(size.tuning_updates // 10),
         "--total-num-update", str(size.tuning_updates), "--max-update", str(size.tuning_updates),
         "--batch-size", "32", "--required-batch-size-multiple", "1", "--seed", str(seed),

@@ -49,11 +49,12 @@ def markdown(results: Dict[str, Any]) -> str:
             f"Telling *{first}* from *{second}* ({counts['train']} sentences without names, "
             f"{counts['test']} for test):",
             "",
-            "| pretrained as | accuracy, valid | test |",
-            "|---|---|---|",
+            "| pretrained as | learning rate (chosen on valid) | accuracy, valid | test |",
+            "|---|---|---|---|",
         ]
         for system, values in tuning["accuracy"].items():
-            lines.append(f"| {system} | {_number(values['valid'])} | {_number(values['test'])} |")
+            cells = [values["rate"], _number(values["valid"]), _number(values["test"])]
+            lines.append(f"| {system} | {' | '.join(map(str, cells))} |")
     for system, values in results["generations"].items():
         lines += ["", f"## {system}, seed {about['seeds'][0]}"]
         for order, samples in values["samples"].items():

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -161,24 +162,24 @@ def classify(
     about = classification.prepare_labels(corpus, splits, cut, folder, dictionary, size)
     accuracies: Dict[str, Any] = {}
     for system in ("u-PMLM", "fixed 15 %", "from scratch"):
-        runs = []
-        for seed in seeds:
-            say(f"fine-tuning {system}, seed {seed}")
-            checkpoint = None
-            if system in MASKED:
-                checkpoint = work / folder_name(system, seed) / "checkpoint_last.pt"
-            save = folder / folder_name(system, seed)
-            runs.append(
-                evaluation.cached(
-                    folder / f"{save.name}.json",
-                    lambda s=save, seed=seed, c=checkpoint: classification.fine_tune(
-                        folder / "bin", s, size, seed, c
-                    ),
+        tried: Dict[float, Any] = {}
+        for rate in size.tuning_rates:
+            runs = []
+            for seed in seeds:
+                say(f"fine-tuning {system}, seed {seed}, rate {rate}")
+                checkpoint = None
+                if system in MASKED:
+                    checkpoint = work / folder_name(system, seed) / "checkpoint_last.pt"
+                save = folder / f"{folder_name(system, seed)}-{rate}"
+                tune = partial(
+                    classification.fine_tune, folder / "bin", save, size, seed, rate, checkpoint
                 )
-            )
-        accuracies[system] = {
-            part: evaluation.spread([run[part] for run in runs]) for part in ("valid", "test")
-        }
+                runs.append(evaluation.cached(folder / f"{save.name}.json", tune))
+            tried[rate] = {
+                part: evaluation.spread([run[part] for run in runs]) for part in ("valid", "test")
+            }
+        best = max(tried, key=lambda rate: tried[rate]["valid"]["mean"])
+        accuracies[system] = {**tried[best], "rate": best}
     return {"about": about, "accuracy": accuracies}
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 PLUGIN = Path(__file__).resolve().parents[2] / "fairseq_gmlm"
 LONGEST = 64  # tokens of a sentence with BOS and EOS
@@ -22,6 +22,7 @@ class Size(NamedTuple):
         train: most training sentences (0: all); held_out: validation, and as many test sentences.
         scored: test sentences that are scored; orders: random orders of each.
         tuned: labelled sentences for fine-tuning; tuning_updates: updates of 32 sentences.
+        tuning_rates: learning rates that are tried; validation chooses one for each start.
     """
 
     width: int
@@ -38,11 +39,14 @@ class Size(NamedTuple):
     orders: int
     tuned: int
     tuning_updates: int
+    tuning_rates: Tuple[float, ...]
 
 
 SIZES: Dict[str, Size] = {
-    "smoke": Size(32, 1, 2, 64, 300, 30, 30, 1024, 1500, 60, 12, 2, 200, 12),
-    "full": Size(128, 4, 4, 512, 4000, 6000, 4000, 1024, 0, 1000, 400, 3, 3000, 280),
+    "smoke": Size(32, 1, 2, 64, 300, 30, 30, 1024, 1500, 60, 12, 2, 200, 12, (0.0005,)),
+    "full": Size(
+        128, 4, 4, 512, 4000, 6000, 4000, 1024, 0, 1000, 400, 3, 3000, 280, (0.0001, 0.0005)
+    ),
 }
 
 MASKED = {
