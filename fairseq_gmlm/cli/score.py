@@ -97,6 +97,8 @@ def _items(args: argparse.Namespace, models: List[Any], task: Any) -> Iterator[A
         except (ValueError, OSError) as error:
             raise UserError(f"--gen-subset {args.gen_subset}: {error}") from error
         dataset = task.dataset(args.gen_subset)
+        if translation and dataset.tgt is None:
+            raise UserError(f"--gen-subset {args.gen_subset}: has no references")
         return reader.pairs(dataset) if translation else reader.texts(dataset)
     if translation != bool(args.source):
         raise UserError(

@@ -14,6 +14,7 @@ from fairseq.models.nat.levenshtein_transformer import LevenshteinTransformerMod
 from fairseq_gmlm.comparison.decoder_runs import DecoderRuns
 from fairseq_gmlm.comparison.spec import SystemSpec
 from fairseq_gmlm.data.checkpoints import load_checkpoint
+from fairseq_gmlm.data.whole import check_split, data_folder
 from fairseq_gmlm.errors import UserError
 
 
@@ -56,8 +57,9 @@ class SplitSystem:
         """Read the data.
 
         Raises:
-            UserError: the data-bin has no such split.
+            UserError: the data-bin has no such split, or a damaged one.
         """
+        check_split(data_folder(self.task.cfg.data, 1), split)
         try:
             self.task.load_dataset(split)
         except FileNotFoundError as error:
@@ -107,7 +109,7 @@ class System(SplitSystem):
             if spec.reranker:
                 more, _ = checkpoint_utils.load_model_ensemble([spec.reranker], task=self.task)
                 self.models += more
-        except (ValueError, RuntimeError) as error:
+        except Exception as error:  # fairseq raises plain Exception, too
             raise UserError(f"system {spec.name!r}: {error}") from error
         self.kind = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", "?"))
         self.family = _family(self.models[0])

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_gmlm.data.files import named_when_full
+from fairseq_gmlm.data.whole import check_index
 from fairseq_gmlm.data.workers import in_a_group
 from fairseq_gmlm.errors import UserError
 
@@ -69,9 +70,10 @@ def load_split(prefix: Path) -> Any:
     Raises:
         UserError: when a file is missing or damaged.
     """
-    for suffix in (".idx", ".bin"):
-        if not prefix.with_name(prefix.name + suffix).is_file():
-            raise UserError(f"no such file: {prefix}{suffix}")
+    index = prefix.with_name(f"{prefix.name}.idx")
+    if not index.is_file():
+        raise UserError(f"no such file: {index}")
+    check_index(index)
     try:
         impl = indexed_dataset.infer_dataset_impl(str(prefix))
         dataset = indexed_dataset.make_dataset(str(prefix), impl, fix_lua_indexing=True)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.texts import TextDataset
+from fairseq_gmlm.data.whole import check_split, data_folder
 from fairseq_gmlm.masking import columns, pick_words
 from fairseq_gmlm.tasks.corruption_options import CorruptionConfig, TextConfig, corruption_of
 from fairseq_gmlm.tasks.masked import MaskedTask
@@ -112,14 +113,15 @@ class LanguageModelingGMLMTask(MaskedTask, FairseqTask):
         Raises:
             ValueError: it is not in the data-bin, or holds no text.
         """
-        paths = utils.split_paths(self.cfg.data)
-        prefix = os.path.join(paths[(epoch - 1) % len(paths)], split)
+        folder = data_folder(self.cfg.data, epoch)
+        check_split(folder, split)
+        prefix = str(folder / split)
         lines = data_utils.load_indexed_dataset(
             prefix, self.dictionary, self.cfg.dataset_impl, combine=combine
         )
         if lines is None:
             raise ValueError(
-                f"no split {split} in {os.path.dirname(prefix)} (no file {prefix}.idx); give "
+                f"no split {split} in {folder} (no file {prefix}.idx); give "
                 "another, or make it with fairseq-preprocess --only-source"
             )
         self.datasets[split] = TextDataset(

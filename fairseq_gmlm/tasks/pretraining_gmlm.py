@@ -17,6 +17,7 @@ from fairseq.tasks import register_task
 
 from fairseq_gmlm.data.pretraining import OBJECTIVES, Objective, PretrainingDataset
 from fairseq_gmlm.data.texts import TextDataset
+from fairseq_gmlm.data.whole import check_split, data_folder
 from fairseq_gmlm.tasks.corruption_options import TextConfig
 from fairseq_gmlm.tasks.translation_gmlm import TranslationGMLMConfig, TranslationGMLMTask
 
@@ -103,9 +104,9 @@ class PretrainingGMLMTask(TranslationGMLMTask):
         Raises:
             ValueError: it is not in the data-bin, or holds no text of two words.
         """
-        paths = utils.split_paths(self.cfg.data)
-        folder = paths[(epoch - 1) % len(paths)]
-        prefix = os.path.join(folder, split)
+        folder = data_folder(self.cfg.data, epoch)
+        check_split(folder, split)
+        prefix = str(folder / split)
         if self.cfg.text_side:
             found = sorted(glob.glob(f"{glob.escape(prefix)}.*-*.{self.cfg.text_side}.idx"))
             prefix = found[0][: -len(".idx")] if found else f"{prefix}.*.{self.cfg.text_side}"

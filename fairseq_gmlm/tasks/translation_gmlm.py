@@ -15,6 +15,7 @@ from fairseq_gmlm.compat import before_loading
 from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.inference import SourceDataset
 from fairseq_gmlm.data.pairs import PairDataset
+from fairseq_gmlm.data.whole import check_split, data_folder
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
 from fairseq_gmlm.decoding.reranking import check_sizes
@@ -85,7 +86,12 @@ class TranslationGMLMTask(MaskedTask, TranslationTask):
     # -- data ----------------------------------------------------------------------------------
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load a split; targets get BOS in front (and sources, if asked)."""
+        """Load a split; targets get BOS in front (and sources, if asked).
+
+        Raises:
+            ValueError: a file of it is damaged.
+        """
+        check_split(data_folder(self.cfg.data, epoch), split)
         buckets = self.cfg.num_batch_buckets
         self.cfg.num_batch_buckets = 0  # fairseq's own need numpy < 2, and know nothing of BOS
         try:
