@@ -13,6 +13,7 @@ from fairseq_gmlm.decoding.chain import BeforePass, ChainResult, run_chain
 from fairseq_gmlm.decoding.choice import GREEDY_BELOW
 from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
 from fairseq_gmlm.decoding.hypotheses import Counters, FinishedRows, candidate_scores
+from fairseq_gmlm.decoding.memory import Trimmer
 from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
@@ -85,6 +86,7 @@ class GMLMGenerator:
         self.before_pass: Optional[BeforePass] = None
         self.logit_hook: Optional[LogitHook] = None
         self.export_attention = False
+        self._trimmer = Trimmer()
         if options.candidates > 1:
             logger.info(
                 f"{options.candidates} candidates a sentence: {options.length_beam} lengths x "
@@ -140,7 +142,9 @@ class GMLMGenerator:
         hooked = self.before_pass or self.logit_hook
         with torch.inference_mode(not hooked):
             result = self._run(source, sample.get("target"), temperature, recorder)
-        return self._collect(result, source, recorder)
+        found = self._collect(result, source, recorder)
+        self._trimmer.after_batch(tokens.device)
+        return found
 
     def _run(
         self,
