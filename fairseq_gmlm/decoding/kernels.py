@@ -95,7 +95,7 @@ def can_pack(dtype: torch.dtype) -> bool:
     """Whether this torch on this CPU packs weights of ``dtype``, found by trying a small product."""
     if not torch.backends.mkldnn.is_available():
         return False
-    weight, x = torch.eye(16, dtype=dtype), torch.ones(2, 16, dtype=dtype)
+    weight, x = torch.eye(16).to(dtype), torch.ones(2, 16, dtype=dtype)
     try:
         with torch.no_grad():
             found = PackedLinear(weight, None, relu=True)(x)

@@ -18,7 +18,11 @@ EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                "decoder.output_projection.weight")  # fmt: skip
 # What fairseq's own models keep under other names, or do not need.
 _RENAMED = {"decoder.embed_length.weight": "length_predictor.weight"}
-_IGNORED = ("version", "_float_tensor", "embed_positions.weights")
+# The last ones are copies, by default of zeros, that fairseq 0.12.2 keeps in each encoder layer for
+# torch's fast path.
+IGNORED = ("version", "_float_tensor", "embed_positions.weights",
+           *(f".{layer}_{kind}" for layer in ("in_proj", "out_proj", "fc1", "fc2")
+             for kind in ("weight", "bias")))  # fmt: skip
 
 
 def part_of(name: str) -> str:
@@ -97,8 +101,8 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
     ignored: List[str] = []
     for name, value in given.items():
         target = _RENAMED.get(name, name)
-        if target not in own or target.endswith(_IGNORED) or part_of(target) not in wanted:
-            if not target.endswith(_IGNORED):
+        if target not in own or target.endswith(IGNORED) or part_of(target) not in wanted:
+            if not target.endswith(IGNORED):
                 ignored.append(name)
             continue
         if part_of(target) == "embeddings":
@@ -115,7 +119,7 @@ def initialize_from(model: nn.Module, path: str, parts: str) -> Tuple[List[str],
         taken[target] = value
     model.load_state_dict({**own, **taken})
     missing = [n for n in own if n not in taken and part_of(n) in wanted]
-    missing = [n for n in missing if not n.endswith(_IGNORED)]
+    missing = [n for n in missing if not n.endswith(IGNORED)]
     if not taken:
         raise ValueError(f"{path} has nothing that this model could take (--init-parts {parts})")
     counts = Counter(part_of(name) for name in taken)

@@ -13,7 +13,7 @@ from fairseq_gmlm.data.checkpoints import field, section
 from fairseq_gmlm.data.databin import find_languages, load_dictionary
 from fairseq_gmlm.errors import UserError
 from fairseq_gmlm.models.config import GMLMTransformerConfig
-from fairseq_gmlm.models.initialization import EMBEDDINGS
+from fairseq_gmlm.models.initialization import EMBEDDINGS, IGNORED
 from fairseq_gmlm.tasks.translation_gmlm import TranslationGMLMConfig
 from fairseq_gmlm.vocabulary import MASK, add_symbols, fingerprint
 
@@ -65,7 +65,7 @@ def imported_checkpoint(state: Dict[str, Any], data: Path, path: str) -> Dict[st
         add_symbols(dictionary)
     weights: Dict[str, Tensor] = {}
     for name, value in state["model"].items():
-        if name.endswith((".version", "._float_tensor", "embed_positions.weights")):
+        if name.endswith(IGNORED):
             continue
         if name in EMBEDDINGS:
             dictionary = dictionaries[0 if name.startswith("encoder") else 1]

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Dict
 
 import pytest
+import torch
 from toy_teacher import run_command
+
+from fairseq_gmlm.data.checkpoints import load_checkpoint
+from fairseq_gmlm.models.stock import imported_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +80,14 @@ def test_refuses_other_models_and_other_data(
     done = run_command(*command, "--path", stock, "--data", other)
     assert done.returncode == 2 and "give the data-bin that the model was trained on" in done.stderr
     assert not (tmp_path / "x.pt").exists()
+
+
+def test_copies_for_torchs_fast_path_are_left_out(stock: Path, toy_data: Path) -> None:
+    """fairseq 0.12.2 keeps zeros of these names in every encoder layer."""
+    state = load_checkpoint(stock)
+    names = [f"{a}_{b}" for a in ("in_proj", "out_proj", "fc1", "fc2") for b in ("weight", "bias")]
+    copies = {f"encoder.layers.0.{name}": torch.zeros(3) for name in names}
+    plain = {k: v for k, v in state["model"].items() if k not in copies}
+    wanted = imported_checkpoint({**state, "model": plain}, toy_data, "stock")["model"]
+    found = imported_checkpoint({**state, "model": {**plain, **copies}}, toy_data, "stock")["model"]
+    assert set(found) == set(wanted) and not set(copies) & set(found)
