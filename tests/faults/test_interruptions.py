@@ -173,6 +173,8 @@ def test_the_command_as_a_user_starts_it() -> None:
     with subprocess.Popen(
         line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A job in the background of a shell starts with Ctrl-C ignored, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:  # fmt: skip
         process.stdin.write("anna sees a ___ cat .\n")
         process.stdin.flush()
