@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from pages import put
 from tabulate import tabulate
+
+from fairseq_gmlm.data.pages import write_into
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".matrix"
@@ -215,7 +216,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     ordered = {name: results[name] for name in names if name in results}
     print(table(ordered))
     if args.page:
-        put(args.page, "matrix", table(ordered))
+        write_into(args.page, "matrix", table(ordered))
     return bad
 
 

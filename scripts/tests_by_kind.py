@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, List, Optional
 
 import pytest
-from pages import put
 from tabulate import tabulate
+
+from fairseq_gmlm.data.pages import write_into
 
 ROOT = Path(__file__).resolve().parents[1]
 PROPERTY = "properties, each over many generated cases (hypothesis)"
@@ -84,7 +85,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return int(code)
     print(table(counting.counts))
     if args.page:
-        put(args.page, "tests", table(counting.counts))
+        write_into(args.page, "tests", table(counting.counts))
     return 0
 
 

@@ -7,10 +7,6 @@ from typing import Any, Dict, List, Tuple
 from grid import Grid
 from tabulate import tabulate
 
-from fairseq_gmlm.data.files import atomic_write
-from fairseq_gmlm.errors import UserError
-
-BEGIN, END = "<!-- ablations: begin -->", "<!-- ablations: end -->"
 Rows = List[Dict[str, Any]]
 
 
@@ -96,22 +92,6 @@ def markdown(grid: Grid, rows: Rows) -> str:
     if differences:
         parts.append(differences)
     return "\n\n".join(parts)
-
-
-def write_into(path: Path, text: str) -> None:
-    """Put ``text`` between the two markers of a Markdown file.
-
-    Raises:
-        UserError: there is no such file, or no such markers in it.
-    """
-    if not path.is_file():
-        raise UserError(f"no report at {path}; give a Markdown file with {BEGIN} and {END} in it")
-    before, begin, rest = path.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UserError(f"{path} has no lines {BEGIN} and {END} to write between")
-    with atomic_write(path) as stream:
-        stream.write(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def plot(rows: Rows, path: Path) -> bool:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 import fairseq_gmlm  # noqa: F401  (registers the plugin)
 from fairseq_gmlm.data.files import atomic_write, write_json
+from fairseq_gmlm.data.pages import write_into
 from fairseq_gmlm.errors import UserError
 
 
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> List[Dict[str, Any]]:
         stream.write(text + "\n")
     print(text)
     if args.report is not None:
-        report.write_into(args.report, text)
+        write_into(args.report, "ablations", text)
     if not report.plot(rows, args.output / "passes.png"):
         print("no plot: matplotlib is not installed", file=sys.stderr)
     return rows

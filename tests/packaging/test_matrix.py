@@ -14,7 +14,6 @@ HERE = "{}.{}".format(*sys.version_info[:2])
 @pytest.fixture
 def matrix(tmp_path, monkeypatch):
     """The script, with a folder of its own and rows for this Python and for one that nobody has."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     spec = importlib.util.spec_from_file_location("matrix", ROOT / "scripts" / "matrix.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["matrix"] = module  # dataclasses look it up
@@ -86,7 +85,7 @@ def test_a_row_that_cannot_be_installed_is_told(matrix, monkeypatch, capsys):
 def test_a_page_without_marks_is_refused(matrix, tmp_path):
     (tmp_path / "page.md").write_text("nothing", "utf-8")
     with pytest.raises(ValueError, match="has no lines <!-- matrix: begin"):
-        matrix.put(tmp_path / "page.md", "matrix", "x")
+        matrix.write_into(tmp_path / "page.md", "matrix", "x")
 
 
 def test_lower_bounds_are_those_of_setup(matrix):
