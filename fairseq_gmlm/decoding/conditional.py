@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fairseq_gmlm.decoding.attention import AttentionRecorder, decode_recorded
 from fairseq_gmlm.decoding.choice import Choice
+from fairseq_gmlm.decoding.distinct import without_stutter
 from fairseq_gmlm.decoding.fused import at_columns
 from fairseq_gmlm.decoding.state import ChainState, Prediction
 from fairseq_gmlm.models.memory import Memory
@@ -32,6 +33,7 @@ class ModelConditional:
         needs_logits: predictions carry their logits.
         temperature: float (B,), one for each sentence in place of the run's.
         logit_hook: user's constraint on logits; what is banned stays banned after it.
+        distinct: no prediction equals its neighbour (greedy only).
         recorder: where attention maps go (those of the first model).
     """
 
@@ -47,11 +49,13 @@ class ModelConditional:
         temperature: Optional[Tensor] = None,
         logit_hook: Optional[LogitHook] = None,
         recorder: Optional[AttentionRecorder] = None,
+        distinct: bool = False,
     ) -> None:
         self.models, self.memories, self.choice = models, memories, choice
         self.banned, self.padded = banned, padded
         self.needs_approval, self.needs_logits = needs_approval, needs_logits
         self.temperature, self.logit_hook, self.recorder = temperature, logit_hook, recorder
+        self.distinct = distinct
 
     def select(self, sentences: Tensor) -> "ModelConditional":
         """The same for a part of the sentences."""
@@ -130,6 +134,8 @@ class ModelConditional:
         values = self.choice.pick(logits, uniform, temperature)
         tokens, scores = (spread(v, index, where) for v in values[:2])
         best = scores if values[2] is values[1] else spread(values[2], index, where)
+        if self.distinct:
+            tokens, scores = without_stutter(tokens, scores, logits, state, where, index)
         approval = None
         if self.needs_approval:
             verdicts = [model.approval(s) for model, s in zip(self.models, states)]

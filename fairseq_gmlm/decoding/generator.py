@@ -132,6 +132,8 @@ class GMLMGenerator:
                 f"temperature must have one value for each of {tokens.size(0)} sentences, not "
                 f"shape {tuple(temperature.shape)}"
             )
+        if temperature is not None and options.forbid_stutter:
+            raise ValueError("a temperature cannot be combined with --forbid-stutter")
         real = tokens.ne(self.pad)
         words = real & tokens.ne(self.eos) & tokens.ne(self.models[0].vocabulary.bos)
         source = Source(tokens, sample["net_input"].get("src_lengths"), real, words)
@@ -185,6 +187,7 @@ class GMLMGenerator:
             temperature=temperature,
             logit_hook=self.logit_hook,
             recorder=recorder,
+            distinct=options.forbid_stutter,
         )
         keeps = self.strategy.keeps
         return run_chain(

@@ -81,6 +81,13 @@ class DecodingConfig(FairseqDataclass):
             "last pass too (with --remasking initial the repeat is then deleted)"
         },
     )
+    forbid_stutter: bool = field(
+        default=False,
+        metadata={
+            "help": "no prediction equals its neighbour: each pass takes the most probable tokens "
+            "among those without repeats (not with --sampling)"
+        },
+    )
     decode_order: ChoiceEnum(list(ORDERS)) = field(
         default="random",
         metadata={
@@ -201,6 +208,7 @@ class DecodingOptions:
     bottom_percent: Optional[float]
     remasking: str
     remask_stutter: bool
+    forbid_stutter: bool
     decode_order: str
     decode_order_file: Optional[str]
     positions_per_pass: int
@@ -252,7 +260,7 @@ class DecodingOptions:
         names = [
             "decode_strategy", "decode_start", "mask_schedule", "passes_per_token", "keep_above",
             "rejecter", "remasking",
-            "remask_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
+            "remask_stutter", "forbid_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
             "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
             "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
             "decode_threshold", "gibbs_block", "decode_dtype", "decode_compile",
@@ -289,6 +297,8 @@ class DecodingOptions:
                 f"--parallel-decodes {self.parallel_decodes} would give equal results from a "
                 "masked start; use --decode-strategy refine --decode-start random, or --sampling"
             )
+        if self.forbid_stutter and not self.choice.greedy:
+            raise ValueError("--forbid-stutter chooses the best tokens; leave out --sampling")
         self._check_order()
         if self.nbest > self.candidates:
             raise ValueError(

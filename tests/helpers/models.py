@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairseq_gmlm.models.config import GMLMTransformerConfig
 from fairseq_gmlm.models.gmlm_transformer import GMLMTransformerModel
+from fairseq_gmlm.models.initialization import IGNORED
 from fairseq_gmlm.tasks.translation_gmlm import TranslationGMLMConfig, TranslationGMLMTask
 
 SMALL: Dict[str, Any] = {
@@ -112,7 +113,9 @@ def stock_cmlm(
     built = CMLMNATransformerModel.build_model(args, holder)
     with torch.no_grad():
         for name, value in built.named_parameters():
-            if name.endswith("bias") or "layer_norm" in name:
+            # fairseq 0.12.2 keeps copies for torch's fast path: noise for them would give other
+            # weights than the other versions have.
+            if not name.endswith(IGNORED) and (name.endswith("bias") or "layer_norm" in name):
                 value.add_(torch.randn_like(value) * 0.1)
         table = built.decoder.embed_length.weight
         # fairseq leaves the whole table at zero.

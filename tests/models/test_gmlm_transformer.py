@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairseq_gmlm.models.config import ARCHITECTURES
 from fairseq_gmlm.models.gmlm_transformer import GMLMTransformerModel
+from fairseq_gmlm.models.initialization import IGNORED
 
 KINDS: Dict[str, Dict[str, Any]] = {
     "post-norm, sinusoidal": {},
@@ -172,7 +173,7 @@ def imported(stock: CMLMNATransformerModel, **options: Any) -> GMLMTransformerMo
     own = built.state_dict()
     taken = {k: v for k, v in state.items() if k in own}
     left = set(state) - set(taken)
-    assert all(k.endswith(("version", "_float_tensor")) for k in left), left
+    assert all(k.endswith(IGNORED) for k in left), left
     assert set(own) - set(taken) == {"dictionary_version"}
     built.load_state_dict({**own, **taken})
     return built.eval()
