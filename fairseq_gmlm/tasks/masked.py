@@ -115,4 +115,7 @@ class MaskedTask:
     def valid_step(self, sample, model, criterion):
         """Loss under noise that is the same at every validation; BLEU if asked for."""
         sample["corruption"] = self.corrupt(sample, VALID, 0)
-        return super().valid_step(sample, model, in_train_dtype(self.cfg, criterion))
+        criterion = in_train_dtype(self.cfg, criterion)
+        step = super().valid_step(sample, model, criterion)
+        self.nonfinite.check_validation(step[0], sample, model, criterion)
+        return step

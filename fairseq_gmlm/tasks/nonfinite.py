@@ -60,16 +60,39 @@ class NonfiniteReports:
         if not wanted or self.left <= 0:
             return
         self._named = not finite or self._named
-        self.left -= 1
-        of = f"on the batch of sentences {_listed(ids)} (places in the split, from 0)"
-        value = float(loss.detach())
         if finite:
-            what = f"the update's gradient is not finite, though the loss is {value} {of}"
+            what = (
+                f"the update's gradient is not finite, though the loss is {float(loss.detach())} "
+            )
+            what += _place(ids)
         else:
-            what = f"the loss is {value} {of}; {_cause(ids, sample, model, criterion)}"
-        logger.error(f"update {update + 1}: {what}; {ADVICE}")
+            what = _fault(loss, ids, sample, model, criterion)
+        self._log(f"update {update + 1}: {what}")
+
+    def check_validation(
+        self, loss: Tensor, sample: Dict[str, Any], model: Any, criterion: Criterion
+    ) -> None:
+        """The same for a batch of the validation split, whose loss spoils the mean of the split."""
+        if self.left > 0 and not bool(loss.detach().isfinite()):
+            ids = tuple(sample["id"].tolist())
+            self._log(f"validation: {_fault(loss, ids, sample, model, criterion)}")
+
+    def _log(self, what: str) -> None:
+        self.left -= 1
+        logger.error(f"{what}; {ADVICE}")
         if not self.left:
             logger.error("such batches are not reported any more")
+
+
+def _place(ids: Tuple[int, ...]) -> str:
+    return f"on the batch of sentences {_listed(ids)} (places in the split, from 0)"
+
+
+def _fault(
+    loss: Tensor, ids: Tuple[int, ...], sample: Dict[str, Any], model: Any, criterion: Criterion
+) -> str:
+    cause = _cause(ids, sample, model, criterion)
+    return f"the loss is {float(loss.detach())} {_place(ids)}; {cause}"
 
 
 def _listed(ids: Tuple[int, ...]) -> str:

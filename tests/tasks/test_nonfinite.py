@@ -76,6 +76,21 @@ def test_a_sound_batch_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert messages(caplog) == []
 
 
+def test_batches_of_the_validation_split_are_named_too(caplog: pytest.LogCaptureFixture) -> None:
+    task, model, criterion = parts()
+    model.eval()
+    task.valid_step(batch([[5, 6, 2], [7, 2]]), model, criterion)
+    assert messages(caplog) == []
+    loss, _, _ = task.valid_step(batch([[5, BROKEN, 2], [7, 2]]), model, criterion)
+    assert not loss.isfinite()
+    (message,) = messages(caplog)
+    assert message.startswith("validation: the loss is nan on the batch of sentences 70, 71 (")
+    assert "those with such a loss when alone: 70;" in message
+    task.nonfinite.left = 0
+    task.valid_step(batch([[BROKEN, 2]]), model, criterion)
+    assert len(messages(caplog)) == 1
+
+
 def test_a_broken_parameter_is_named_in_place_of_sentences(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
