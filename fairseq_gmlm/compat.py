@@ -1,6 +1,7 @@
 """What differs between versions of fairseq and torch, and nothing else."""
 
 import argparse
+import functools
 import importlib
 import logging
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -78,6 +79,28 @@ def load_plain(path: Any, mmap: bool = False) -> Any:
     from fairseq_gmlm import plain_pickle
 
     return torch.load(path, map_location="cpu", pickle_module=plain_pickle, mmap=mmap or None)
+
+
+def avoid_fused_encoder_layers() -> None:
+    """Let encoder layers of the official fairseq 0.12.2 compute as they do in training.
+
+    Once weights are loaded it calls a fused kernel of torch 1.12, whose signature has changed since:
+    decoding with any of its post-norm transformers ends in "Mask Type should be defined".
+    """
+    try:
+        from fairseq.modules.transformer_layer import TransformerEncoderLayerBase as Layer
+    except ImportError:
+        return
+    build = Layer.__init__
+    if "_load_from_state_dict" not in vars(Layer) or hasattr(build, "__wrapped__"):
+        return
+
+    @functools.wraps(build)
+    def built(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        self.can_use_fastpath = False
+
+    Layer.__init__ = built
 
 
 def torch_version() -> Tuple[int, int]:

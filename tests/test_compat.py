@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from helpers import models as make
 from omegaconf import OmegaConf
 
 from fairseq_gmlm.compat import (
@@ -146,3 +147,14 @@ def test_autocast_dtype() -> None:
 
 def test_torch_version_is_two_numbers() -> None:
     assert torch_version() == tuple(int(x) for x in torch.__version__.split(".")[:2])
+
+
+def test_encoders_whose_weights_were_loaded_take_padded_sources() -> None:
+    """fairseq 0.12.2 then calls a fused kernel that torch has changed since."""
+    stock, _ = make.stock_cmlm()
+    source = make.pad([[0, *row] for row in make.sources((3, 7, 1))], left=True)
+    with torch.no_grad():
+        before = stock.encoder(source, src_lengths=source.ne(1).sum(1))["encoder_out"][0]
+        stock.load_state_dict(stock.state_dict())
+        after = stock.eval().encoder(source, src_lengths=source.ne(1).sum(1))["encoder_out"][0]
+    assert torch.equal(before, after)

@@ -1,6 +1,9 @@
 """GLUE's tasks: columns of their files, kind of label, and the released hyper-parameters."""
 
+import sys
 from typing import Dict, NamedTuple, Optional, Tuple
+
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig
 
 
 class Task(NamedTuple):
@@ -52,6 +55,10 @@ _FLAGS = {
 
 def metric_options(task: Task) -> Tuple[str, ...]:
     """Options of ``fairseq-train`` that report and follow the task's metric."""
-    flag = (_FLAGS[task.metric],) if task.metric in _FLAGS else ()
-    best = ("--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")
-    return (*flag, *best)
+    if task.metric not in _FLAGS:
+        return ("--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")
+    flag = _FLAGS[task.metric]
+    if not hasattr(SentencePredictionConfig, flag[2:].replace("-", "_")):
+        print(f"this fairseq has no {flag}: the loss picks the best checkpoint", file=sys.stderr)
+        return ()
+    return (flag, "--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")

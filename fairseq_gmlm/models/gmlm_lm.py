@@ -36,6 +36,7 @@ class GMLMLanguageModel(FairseqEncoderModel):
     ) -> None:
         super().__init__(encoder)
         self.cfg = cfg
+        self.args = cfg  # where 0.12.2's ``sentence_prediction`` looks for options
         self.vocabulary = vocabulary
         self.lm_head = PredictionHead(cfg, len(encoder.dictionary))
         self.classification_heads = nn.ModuleDict()

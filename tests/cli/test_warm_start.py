@@ -7,6 +7,7 @@ import torch
 from toy_teacher import run_command
 
 from fairseq_gmlm.data.checkpoints import load_checkpoint
+from fairseq_gmlm.models.initialization import IGNORED
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,9 @@ def test_stock_models_train_from_it(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     trained = load_checkpoint(tmp_path / arch / "checkpoint_last.pt")["model"]
-    same = [name for name in teacher if torch.equal(trained[name], teacher[name])]
-    assert set(same) == set(teacher)
+    # fairseq 0.12.2 trains copies of its encoder's weights that nothing in training reads.
+    read = {name for name in teacher if not name.endswith(IGNORED)}
+    assert read == {name for name in read if torch.equal(trained[name], teacher[name])}
 
 
 def test_refuses_what_is_no_teacher(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import os
 import select
 import signal
@@ -117,6 +118,7 @@ def _child(arguments: List[str], before: Optional[Callable[[], Any]]) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        gc.freeze()  # what other tests left, loaders say, is not the child's to end
         sys.unraisablehook = sys.__unraisablehook__  # pytest's keeps them to itself
         sys.stdin, sys.stdout, sys.stderr = (
             open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
