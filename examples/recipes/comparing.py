@@ -6,8 +6,15 @@ from typing import Any, Dict
 
 import yaml
 from commands import Step, ours
-from recipe import Recipe
+from recipe import Recipe, SystemRecipe
 from steps import checkpoint, final_name, folder_name
+
+from fairseq_gmlm.errors import UserError
+
+
+def _marker(name: str, system: SystemRecipe, seed: int, output: Path) -> Path:
+    """What the runner leaves when the training is done and averaged."""
+    return output / "logs" / f"{final_name(name, system, seed)}.done.json"
 
 
 def _seconds(name: str, recipe: Recipe, logs: Path) -> float:
@@ -29,32 +36,48 @@ def _training(name: str, recipe: Recipe, logs: Path) -> Dict[str, Any]:
     return {**stages, "seconds": round(seconds)} if seconds else stages
 
 
-def comparison(recipe: Recipe, output: Path, split: str) -> Dict[str, Any]:
-    """Content of the comparison file of one split."""
+def comparison(
+    recipe: Recipe, output: Path, split: str, trained_only: bool = False
+) -> Dict[str, Any]:
+    """Content of the comparison file of one split.
+
+    Args:
+        trained_only: leave out trainings that are not done, and rows of which none is.
+
+    Raises:
+        UserError: nothing is left.
+    """
     known = {**recipe.systems, "teacher": recipe.teacher}
     rows = []
     for row in recipe.compare["systems"]:
         row = dict(row)
         name = row.pop("system")
         system = known[name]
-        paths = [str(checkpoint(name, system, seed, output)) for seed in system.seeds]
+        seeds = [
+            seed
+            for seed in system.seeds
+            if not trained_only or _marker(name, system, seed, output).is_file()
+        ]
+        if not seeds:
+            continue
+        paths = [str(checkpoint(name, system, seed, output)) for seed in seeds]
         row.update({"path": paths[0]} if len(paths) == 1 else {"paths": paths})
         row["training"] = _training(name, recipe, output / "logs")
         if "reranker" in row:
             chosen = known[row["reranker"]]
             row["reranker"] = str(checkpoint(row["reranker"], chosen, chosen.seeds[0], output))
         rows.append(row)
+    if not rows:
+        raise UserError(f"{output}: nothing is trained yet")
     plain = {k: v for k, v in recipe.compare.items() if k not in ("systems", "splits")}
     return {"data": str(output / "raw"), **plain, "split": split, "systems": rows}
 
 
-def comparison_step(recipe: Recipe, output: Path, split: str) -> Step:
+def comparison_step(recipe: Recipe, output: Path, split: str, trained_only: bool = False) -> Step:
     """Writes the comparison file and gives the command that runs it."""
     config = output / f"compare-{split}.yaml"
-    config.write_text(
-        yaml.safe_dump(comparison(recipe, output, split), sort_keys=False, allow_unicode=True),
-        "utf-8",
-    )
+    content = comparison(recipe, output, split, trained_only)
+    config.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
     stem = output / f"comparison-{split}"
     words = ours(
         *("compare", str(config), "--json", f"{stem}.json", "--csv", f"{stem}.csv"),
@@ -66,4 +89,5 @@ def comparison_step(recipe: Recipe, output: Path, split: str) -> Step:
         for name, system in {**recipe.systems, "teacher": recipe.teacher}.items()
         for seed in system.seeds
     ]
-    return Step(f"compare-{split}", words, Path(f"{stem}.md"), 1, tuple(needs))
+    name = f"compare-{split}" + ("-trained" if trained_only else "")
+    return Step(name, words, Path(f"{stem}.md"), 1, tuple(needs))

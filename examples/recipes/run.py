@@ -37,11 +37,14 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     add("--threads", type=int, default=1, metavar="N",
         help="threads of each training besides the teacher's (default: 1)")  # fmt: skip
     add("--only", nargs="+", metavar="STEP", help="these steps and what they need, no comparison")
+    add("--trained", action="store_true", help="train nothing; compare what is trained so far")
     add("--dry-run", action="store_true", help="print the commands and run nothing")
     args = parser.parse_args(argv)
     for name in ("jobs", "threads"):
         if getattr(args, name) < 1:
             parser.error(f"--{name} {getattr(args, name)}: must be 1 or more")
+    if args.only and args.trained:
+        parser.error("--only trains and --trained compares: give one of them")
     return args
 
 
@@ -102,11 +105,14 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--text {args.text}: no such folder; {recipe.download}")
     output.mkdir(parents=True, exist_ok=True)
     runner = Runner(output)
-    run_all(steps, runner, args.jobs)
+    if not args.trained:
+        run_all(steps, runner, args.jobs)
     if args.only or not recipe.compare:
         return
     for split in recipe.compare.get("splits", ["test"]):
-        step = comparison_step(recipe, output, split)
+        step = comparison_step(recipe, output, split, args.trained)
+        if args.trained:  # more may be trained than the last time
+            runner.marker(step).unlink(missing_ok=True)
         runner.run(step)
         print(f"\n{split}\n\n{step.result.read_text('utf-8')}")
     print(f"Everything is in {output}.")

@@ -71,6 +71,27 @@ def test_the_comparison_is_one_that_compare_reads(path, tmp_path):
             assert row["options"]["iter_decode_force_max_iter"] is True
 
 
+def test_what_is_trained_so_far_can_be_compared(tmp_path):
+    from comparing import comparison
+    from recipe import read_recipe
+
+    from fairseq_gmlm.errors import UserError
+
+    recipe = read_recipe(FILES[0])
+    with pytest.raises(UserError, match="nothing is trained yet"):
+        comparison(recipe, tmp_path, "test", trained_only=True)
+    (tmp_path / "logs").mkdir()
+    # A training that was not averaged does not count.
+    for step in ("teacher", "gmlm-2-average", "cmlm-1-average", "cmlm-2-average", "nat"):
+        (tmp_path / "logs" / f"{step}.done.json").write_text('{"seconds": 1}')
+    rows = comparison(recipe, tmp_path, "test", trained_only=True)["systems"]
+    found = {row["name"]: row.get("paths") or [row["path"]] for row in rows}
+    every = {row["name"]: row["system"] for row in recipe.compare["systems"]}
+    assert set(found) == {n for n, s in every.items() if s in ("teacher", "gmlm", "cmlm")}
+    assert found["GMLM, 4 passes"] == [str(tmp_path / "gmlm-2" / "averaged.pt")]
+    assert len(found["CMLM, 4 passes"]) == 2
+
+
 def test_baselines_have_the_same_data_size_updates_and_dropout():
     from recipe import read_recipe
 
