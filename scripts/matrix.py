@@ -74,6 +74,7 @@ ROWS = (
     Row("3.11", "3.11", "what make installs"),
     Row("3.12", "3.12", "what make installs"),
     Row("3.10", "3.10", "the official fairseq, torch 2.2, numpy 1"),
+    Row("3.10-torch2.1", "3.10", "the oldest torch", ("install torch==2.1.2",)),
     Row(
         "3.11-fixed",
         "3.11",
