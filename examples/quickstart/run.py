@@ -129,15 +129,15 @@ def systems(paths: Dict[str, Path], data: Path, latency: int) -> Dict:
         options = {"iter_decode_max_iter": passes - 1, "iter_decode_with_beam": 3}
         stock = {**options, "iter_decode_force_max_iter": True}
         rows.append({"name": f"CMLM, {passes} passes", "path": paths["cmlm"], "options": stock})
-        rows.append(
-            {"name": f"GMLM, at most {passes} passes", "path": paths["gmlm"], "options": options}
-        )
-    reranked = {"iter_decode_max_iter": 9, "iter_decode_with_beam": 3}
+        name = f"GMLM, at most {passes} passes"
+        distinct = {**options, "forbid_stutter": True}
+        rows.append({"name": f"{name}, repeats allowed", "path": paths["gmlm"], "options": options})
+        rows.append({"name": name, "path": paths["gmlm"], "options": distinct})
     rows.append(
         {
             "name": "GMLM, at most 10 passes, reranked by the teacher",
             "path": paths["gmlm"],
-            "options": reranked,
+            "options": distinct,
             "reranker": paths["teacher"],
         }
     )
@@ -224,7 +224,15 @@ def run(output: Path, size: Size) -> None:
             *("generate", str(distilled), "--user-dir", "fairseq_gmlm"),
             *("--task", "translation_gmlm", "--path", str(paths["gmlm"]), "--cpu"),
             *("--iter-decode-max-iter", "9", "--iter-decode-with-beam", "3"),
-            *("--tokenizer", "moses", "--source-lang", "en", "--target-lang", "de"),
+            *(
+                "--forbid-stutter",
+                "--tokenizer",
+                "moses",
+                "--source-lang",
+                "en",
+                "--target-lang",
+                "de",
+            ),
             *("--post-process", "subword_nmt", "--scoring", "sacrebleu"),
             *("--results-path", str(generated), "--batch-size", "32"),
         ),
