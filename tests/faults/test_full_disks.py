@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List
 
 import pytest
 import torch
+import yaml
 from helpers import forks, kept
 from helpers.small import preparing, write_text
 
@@ -22,6 +23,11 @@ def writing(command: str, small: Dict[str, Path], data: Path, out: Path) -> List
     """Arguments of a command that writes the file or folder ``out``."""
     gmlm, teacher = small["gmlm_transformer"], small["transformer"]
     common = ["--data", data, "--cpu"]
+    spec = data.parent / "systems.yaml"
+    system = {"name": "gmlm", "path": str(gmlm), "options": {"iter_decode_max_iter": 1}}
+    spec.write_text(
+        yaml.safe_dump({"data": str(data), "latency_sentences": 1, "systems": [system]}), "utf-8"
+    )
     words: Dict[str, List[object]] = {
         "distill": ["distill", "--path", teacher, *common, "--destdir", out, "--beam", 1,
                     "--max-len-b", 4, "--threads", 1],
@@ -31,12 +37,13 @@ def writing(command: str, small: Dict[str, Path], data: Path, out: Path) -> List
                         "--output", out],
         "analyze": ["analyze", "--path", gmlm, *common, "--json", out, "--no-alignment",
                     "--bootstrap", 10, "--sentences", 2],
+        "compare": ["compare", spec, "--json", out],
         "trace": ["trace", "--path", gmlm, *common, "--html", out, "--ids", "0"],
     }  # fmt: skip
     return [str(word) for word in words[command]]
 
 
-COMMANDS = ["distill", "average", "warm-start", "import-cmlm", "analyze", "trace"]
+COMMANDS = ["distill", "average", "warm-start", "import-cmlm", "analyze", "trace", "compare"]
 
 
 def limited() -> None:
