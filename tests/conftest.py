@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -29,10 +30,19 @@ def toy_bin(toy_raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def toy_run(toy_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of checkpoints of a model that has been trained for about a minute."""
+    """Folder of checkpoints of a model that has been trained for about a minute, by one process."""
     from helpers.toy import train_solver
 
-    return train_solver(toy_bin, tmp_path_factory.mktemp("toy-run"))
+    folder = tmp_path_factory.getbasetemp() / "toy-run"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parents[1] / folder.name
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            train_solver(toy_bin, partial)
+            partial.rename(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
