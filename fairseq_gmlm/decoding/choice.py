@@ -9,16 +9,23 @@ from torch import Tensor
 GREEDY_BELOW = 1e-4
 
 
+def best_tokens(logits: Tensor) -> Tensor:
+    """The best token of each row, (N,), from float32 (N, V).
+
+    On a CPU torch's ``max`` with indices takes as long as all the rest of :func:`likeliest`;
+    numpy's ``argmax`` is vectorised.
+    """
+    if logits.device.type == "cpu" and not logits.requires_grad:
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)
+
+
 def likeliest(logits: Tensor) -> Tuple[Tensor, Tensor]:
     """The best token of each row and its log-probability, (N,), from float32 (N, V).
 
-    On a CPU torch's ``max`` with indices takes as long as all the rest; numpy's ``argmax`` is
-    vectorised. The probability of the best token is at least 1 / V, so its logarithm is safe.
+    The probability of the best token is at least 1 / V, so its logarithm is safe.
     """
-    if logits.device.type == "cpu" and not logits.requires_grad:
-        token = torch.from_numpy(logits.numpy().argmax(-1))
-    else:
-        token = logits.argmax(-1)
+    token = best_tokens(logits)
     best = logits.softmax(-1).gather(-1, token[:, None])
     return token, best.squeeze(-1).log()
 

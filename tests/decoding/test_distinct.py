@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
-from fairseq_gmlm.decoding.distinct import distinct_neighbours, without_stutter
+from fairseq_gmlm.decoding.distinct import distinct_neighbours, three_best, without_stutter
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
 from fairseq_gmlm.decoding.remasking import stutter
@@ -68,6 +68,15 @@ def test_the_best_of_all_sentences_without_repeats(
     if expected is not None:
         assert not stutter(found, torch.tensor([free])).any()
         assert float(scores.sum()) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_three_best_of_some_rows() -> None:
+    logits = torch.randn(30, 4, 11, generator=torch.Generator().manual_seed(1))
+    before, rows = logits.clone(), torch.arange(1, 30, 2)
+    values, tokens = three_best(logits, rows, logits[rows].argmax(-1))
+    expected = before[rows].topk(3)
+    assert torch.equal(values, expected.values) and torch.equal(tokens, expected.indices)
+    assert torch.equal(logits, before)
 
 
 def case(columns: Optional[List[int]]) -> Tuple[Tensor, Tensor, Tensor, Tensor, ChainState]:
