@@ -44,7 +44,7 @@ setup(
         "jinja2>=3.0",
     ],
     extras_require={
-        "test": ["pytest>=7.0", "pytest-xdist>=3.0", "hypothesis>=6.80", "ruff>=0.6"],
+        "test": ["pytest>=7.0", "pytest-xdist>=3.0.2", "hypothesis>=6.80", "ruff>=0.6"],
         "plot": ["matplotlib>=3.6"],
         "fast": ["ctranslate2>=4.3.1"],
         "comet": ["unbabel-comet>=2.2"],

@@ -135,7 +135,9 @@ def install(row: Row, python: str, log: Path) -> List[str]:
             told = subprocess.run(
                 [inside, "-c", LOWEST], capture_output=True, text=True, cwd=FOLDER
             )
-            commands.append([inside, "-m", "pip", "install", *json.loads(told.stdout)])
+            # With the project itself, so that pip also lowers what these do not fit.
+            words = ["install", "-e", ".[test,plot,fast]", *json.loads(told.stdout)]
+            commands.append([inside, "-m", "pip", *words])
             run(commands[-1])
     return shown + [shlex.join(["pip", *command[3:]]) for command in commands[1:]]
 
