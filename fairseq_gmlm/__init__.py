@@ -6,7 +6,11 @@ pure parts (``masking``, ``decoding`` strategies, ``theory``) can be used withou
 
 from importlib.util import find_spec
 
-from fairseq_gmlm.compat import allow_checkpoint_types, avoid_fused_encoder_layers
+from fairseq_gmlm.compat import (
+    allow_checkpoint_types,
+    avoid_fused_encoder_layers,
+    copy_checkpoints_whole,
+)
 from fairseq_gmlm.version import __version__
 
 __all__ = ["__version__", "register"]
@@ -26,4 +30,5 @@ def register() -> None:
 allow_checkpoint_types()
 if find_spec("fairseq") is not None:
     avoid_fused_encoder_layers()
+    copy_checkpoints_whole()
     register()

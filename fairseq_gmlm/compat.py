@@ -103,6 +103,32 @@ def avoid_fused_encoder_layers() -> None:
     Layer.__init__ = built
 
 
+def copy_checkpoints_whole() -> None:
+    """Let fairseq's copies of a checkpoint appear under their name when they are whole.
+
+    It saves a checkpoint under another name first, but copies it to ``checkpoint_last.pt`` and its
+    kin in place: a crash meanwhile would leave half a file where the next run resumes from.
+    """
+    try:
+        from fairseq.file_io import PathManager
+    except ImportError:
+        return
+    copy = PathManager.copy
+    if hasattr(copy, "__wrapped__"):
+        return
+
+    @functools.wraps(copy)
+    def whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+        if not overwrite or not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite)
+        partial = f"{dst_path}.tmp"  # as fairseq calls what it has not saved to the end
+        copied = copy(src_path, partial, overwrite=True)
+        PathManager.rename(partial, dst_path)
+        return copied
+
+    PathManager.copy = staticmethod(whole)
+
+
 def torch_version() -> Tuple[int, int]:
     """(major, minor)."""
     major, minor = torch.__version__.split(".")[:2]

@@ -3,6 +3,7 @@
 import argparse
 import os
 import pickle
+import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
 from helpers import models as make
 from omegaconf import OmegaConf
 
@@ -158,3 +160,24 @@ def test_encoders_whose_weights_were_loaded_take_padded_sources() -> None:
         stock.load_state_dict(stock.state_dict())
         after = stock.eval().encoder(source, src_lengths=source.ne(1).sum(1))["encoder_out"][0]
     assert torch.equal(before, after)
+
+
+def test_a_copy_of_a_checkpoint_is_whole_or_not_there(tmp_path: Path, monkeypatch: Any) -> None:
+    """fairseq copies to ``checkpoint_last.pt`` in place, where the next run resumes from."""
+    new, last = tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt"
+    new.write_bytes(b"new" * 100)
+    last.write_bytes(b"old")
+    copy = shutil.copyfile
+
+    def crash(source: str, destination: str) -> None:
+        Path(destination).write_bytes(Path(source).read_bytes()[:10])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copyfile", crash)
+    with pytest.raises(KeyboardInterrupt):
+        PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_bytes() == b"old"
+    monkeypatch.setattr(shutil, "copyfile", copy)
+    assert PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_bytes() == new.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, last.name]
