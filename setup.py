@@ -44,8 +44,8 @@ setup(
         "jinja2>=3.0",
     ],
     extras_require={
-        "test": ["pytest>=7.0", "pytest-xdist>=3.0.2", "hypothesis>=6.80", "ruff>=0.6"],
-        "plot": ["matplotlib>=3.6"],
+        "test": ["pytest>=7.0", "pytest-xdist>=3.0.2", "hypothesis>=6.86", "ruff>=0.6"],
+        "plot": ["matplotlib>=3.7"],
         "fast": ["ctranslate2>=4.3.1"],
         "comet": ["unbabel-comet>=2.2"],
     },
