@@ -29,13 +29,9 @@ def _numpy_types() -> List[Any]:
     """Types that fairseq's meters leave in a checkpoint, under numpy 1 and 2."""
     import numpy as np
 
-    types: List[Any] = [np.dtype, np.ndarray]
-    # numpy >= 1.25 gives each dtype a class of its own, and pickles refer to it.
-    dtypes = getattr(np, "dtypes", None)
-    if dtypes is not None:
-        names = ("Float32DType", "Float64DType", "Int32DType", "Int64DType", "BoolDType")
-        types += [getattr(dtypes, name) for name in names if hasattr(dtypes, name)]
-    return types
+    # Each dtype is of a class of its own, which has a public name since numpy 1.25 only.
+    kinds = ("float32", "float64", "int32", "int64", "bool")
+    return [np.dtype, np.ndarray, *(type(np.dtype(kind)) for kind in kinds)]
 
 
 # The module that holds numpy's functions has another name in the other major version.
