@@ -55,10 +55,9 @@ _FLAGS = {
 
 def metric_options(task: Task) -> Tuple[str, ...]:
     """Options of ``fairseq-train`` that report and follow the task's metric."""
-    if task.metric not in _FLAGS:
-        return ("--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")
-    flag = _FLAGS[task.metric]
-    if not hasattr(SentencePredictionConfig, flag[2:].replace("-", "_")):
-        print(f"this fairseq has no {flag}: the loss picks the best checkpoint", file=sys.stderr)
+    flag = (_FLAGS[task.metric],) if task.metric in _FLAGS else ()
+    best = ("--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")
+    if flag and not hasattr(SentencePredictionConfig, flag[0][2:].replace("-", "_")):
+        print(f"this fairseq has no {flag[0]}: the loss picks the best checkpoint", file=sys.stderr)
         return ()
-    return (flag, "--best-checkpoint-metric", task.metric, "--maximize-best-checkpoint-metric")
+    return (*flag, *best)

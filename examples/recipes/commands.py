@@ -54,6 +54,11 @@ class Step:
         return shlex.join(words)
 
 
+def marker(logs: Path, name: str) -> Path:
+    """Where the command and seconds of the step ``name`` are noted when it is done."""
+    return logs / f"{name}.done.json"
+
+
 class Runner:
     """Runs steps; a step that was done by the same command is not run again.
 
@@ -67,7 +72,7 @@ class Runner:
 
     def marker(self, step: Step) -> Path:
         """Where a step's command and seconds are noted when it is done."""
-        return self.logs / f"{step.name}.done.json"
+        return marker(self.logs, step.name)
 
     def done(self, step: Step) -> bool:
         """Whether the step's result is there and whole.

@@ -5,22 +5,17 @@ from pathlib import Path
 from typing import Any, Dict
 
 import yaml
-from commands import Step, ours
-from recipe import Recipe, SystemRecipe
+from commands import Step, marker, ours
+from recipe import Recipe
 from steps import checkpoint, final_name, folder_name
 
 from fairseq_gmlm.errors import UserError
 
 
-def _marker(name: str, system: SystemRecipe, seed: int, output: Path) -> Path:
-    """What the runner leaves when the training is done and averaged."""
-    return output / "logs" / f"{final_name(name, system, seed)}.done.json"
-
-
 def _seconds(name: str, recipe: Recipe, logs: Path) -> float:
     """Mean seconds of a system's trainings, with those that they go on from; 0 if none is done."""
     system = {**recipe.systems, "teacher": recipe.teacher}[name]
-    markers = [logs / f"{folder_name(name, system, seed)}.done.json" for seed in system.seeds]
+    markers = [marker(logs, folder_name(name, system, seed)) for seed in system.seeds]
     found = [json.loads(m.read_text("utf-8"))["seconds"] for m in markers if m.is_file()]
     if not found:
         return 0.0
@@ -47,7 +42,7 @@ def comparison(
     Raises:
         UserError: nothing is left.
     """
-    known = {**recipe.systems, "teacher": recipe.teacher}
+    known, logs = {**recipe.systems, "teacher": recipe.teacher}, output / "logs"
     rows = []
     for row in recipe.compare["systems"]:
         row = dict(row)
@@ -56,13 +51,13 @@ def comparison(
         seeds = [
             seed
             for seed in system.seeds
-            if not trained_only or _marker(name, system, seed, output).is_file()
+            if not trained_only or marker(logs, final_name(name, system, seed)).is_file()
         ]
         if not seeds:
             continue
         paths = [str(checkpoint(name, system, seed, output)) for seed in seeds]
         row.update({"path": paths[0]} if len(paths) == 1 else {"paths": paths})
-        row["training"] = _training(name, recipe, output / "logs")
+        row["training"] = _training(name, recipe, logs)
         if "reranker" in row:
             chosen = known[row["reranker"]]
             row["reranker"] = str(checkpoint(row["reranker"], chosen, chosen.seeds[0], output))
