@@ -119,6 +119,7 @@ def _child(arguments: List[str], before: Optional[Callable[[], Any]]) -> None:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         gc.freeze()  # what other tests left, loaders say, is not the child's to end
+        gc.callbacks.clear()  # an interrupt in hypothesis's would be dropped there
         sys.unraisablehook = sys.__unraisablehook__  # pytest's keeps them to itself
         sys.stdin, sys.stdout, sys.stderr = (
             open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
