@@ -1,11 +1,11 @@
 """Helpers of the command-line tests: a made-up language pair, and commands in processes."""
 
-import os
 import random
 import subprocess
-import sys
 from pathlib import Path
 from typing import List, Tuple
+
+from helpers.commands import start_module
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,10 +29,5 @@ def write_pairs(prefix: Path, pairs: List[Tuple[str, str]]) -> None:
 
 def run_command(*arguments: object, timeout: float = 400) -> "subprocess.CompletedProcess[str]":
     """Run ``python -m ...`` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    done = start_module(*map(str, arguments), timeout=timeout)
+    return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)

@@ -1,12 +1,17 @@
 """Running fairseq's commands, and reading what they print."""
 
 import contextlib
+import functools
 import io
+import json
 import os
 import re
+import select
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Union
@@ -52,21 +57,68 @@ def run(
         processes: above 1, torchrun starts so many; see ``_torchrun``.
         fails: the command must fail; otherwise it must not.
     """
-    module = f"fairseq_cli.{command}"
-    line = [sys.executable, "-m", module] if processes == 1 else _torchrun(module, processes)
-    line += map(str, args)
-    data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        line,
-        input=b"" if data is None else data,
-        capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8", **(env or {})},
-        cwd=cwd or PACKAGE.parent,
-        timeout=600,
-    )
-    out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
-    assert (done.returncode != 0) == fails, f"{line} ended with {done.returncode}:\n{err[-4000:]}"
-    return Finished(done.returncode, out, err)
+    module, place = f"fairseq_cli.{command}", cwd or PACKAGE.parent
+    data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin or b""
+    if processes == 1:
+        done = start_module(module, *args, stdin=data, env=env, cwd=place)
+    else:
+        ended = subprocess.run(
+            [*_torchrun(module, processes), *map(str, args)],
+            input=data,
+            capture_output=True,
+            env={**os.environ, **_ENVIRONMENT, **(env or {})},
+            cwd=place,
+            timeout=600,
+        )
+        out, err = (part.decode("utf-8", "replace") for part in (ended.stdout, ended.stderr))
+        done = Finished(ended.returncode, out, err)
+    assert (done.code != 0) == fails, f"{module} {args} ended with {done.code}:\n{done.err[-4000:]}"
+    return done
+
+
+def start_module(
+    module: str,
+    *args: Argument,
+    stdin: bytes = b"",
+    env: Optional[Dict[str, str]] = None,
+    cwd: Path = PACKAGE.parent,
+    timeout: float = 600,
+) -> Finished:
+    """``python -m MODULE`` in a process of its own, without the time that imports take.
+
+    Raises:
+        TimeoutError: it still runs after ``timeout`` seconds; it is killed.
+    """
+    environment = env or {}
+    server = _server(environment.get("PYTHONIOENCODING", _ENVIRONMENT["PYTHONIOENCODING"]))
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [Path(folder) / name for name in ("in", "out", "err")]
+        for path in streams:
+            path.write_bytes(stdin if path.name == "in" else b"")
+        request = {"line": [module, *map(str, args)], "cwd": str(cwd),
+                   "streams": list(map(str, streams)), "environment": environment}  # fmt: skip
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        if not select.select([server.stdout], [], [], timeout)[0]:
+            os.killpg(server.pid, signal.SIGKILL)
+            _server.cache_clear()
+            raise TimeoutError(f"{module} {args}: still running after {timeout} s")
+        code = int(server.stdout.readline())
+        out, err = (path.read_bytes().decode("utf-8", "replace") for path in streams[1:])
+    return Finished(code, out, err)
+
+
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+
+
+@functools.cache
+def _server(encoding: str) -> subprocess.Popen:
+    """The process that forks; it ends with this one."""
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("server.py"))],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, **_ENVIRONMENT, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
 
 
 def _torchrun(module: str, processes: int) -> List[str]:
@@ -89,11 +141,14 @@ def call(command: str, *args: Argument) -> str:
     """Run a command in this process, which spares its start; returns what it printed.
 
     The plugin is imported already, so no ``--user-dir`` may be among ``args``. Exceptions come
-    through.
+    through. Data is loaded here as well unless ``args`` has ``--num-workers``: a worker forked from
+    a process full of tests takes seconds to end.
     """
     module = import_module(f"fairseq_cli.{command}")
     out = io.StringIO()
     line = [f"fairseq-{command}", *map(str, args)]
+    if command in ("generate", "validate", "interactive", "eval_lm") and "--num-workers" not in line:
+        line += ["--num-workers", "0"]
     with mock.patch.object(sys, "argv", line), contextlib.redirect_stdout(out):
         module.cli_main()
     return out.getvalue()
