@@ -55,11 +55,12 @@ class CorruptionConfig(FairseqDataclass):
             "and EOS; 0: one symbol for all (PaDIR's use_range_mask)"
         },
     )
-    train_dtype: ChoiceEnum(["float32", "bfloat16"]) = field(
+    train_dtype: ChoiceEnum(["float32", "bfloat16", "auto"]) = field(
         default="float32",
         metadata={
             "help": "bfloat16: autocast in training and validation, on CPU and GPU (fairseq's "
-            "own --bf16 ends in an error on a CPU)"
+            "own --bf16 ends in an error on a CPU); auto: the same where that is fast (GPUs, CPUs "
+            "with AVX-512), float32 elsewhere"
         },
     )
     seed: int = II("common.seed")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
+from fairseq_gmlm.hardware import fast_bfloat16, warn_of_slow_bfloat16
 from fairseq_gmlm.masking import Corruption, MaskPrior, Replacement, corrupt
 from fairseq_gmlm.tasks.nonfinite import NonfiniteReports
 from fairseq_gmlm.vocabulary import Vocabulary
@@ -19,11 +20,14 @@ def in_train_dtype(cfg: Any, criterion: Any) -> Callable[[Any, Dict[str, Any]], 
 
     Around the criterion alone, as fairseq's own train_step switches autocast off on GPUs.
     """
-    dtype = torch.bfloat16 if str(cfg.train_dtype) == "bfloat16" else None
+    wanted = str(cfg.train_dtype)
 
     def compute(model: Any, sample: Dict[str, Any]) -> Any:
         device = sample["target"].device.type
-        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+        half = wanted == "bfloat16" or (wanted == "auto" and fast_bfloat16(device))
+        if half and device == "cpu" and not fast_bfloat16(device):
+            warn_of_slow_bfloat16("--train-dtype", "auto")
+        with torch.autocast(device, dtype=torch.bfloat16 if half else None, enabled=half):
             return criterion(model, sample)
 
     return compute

@@ -147,7 +147,10 @@ def call(command: str, *args: Argument) -> str:
     module = import_module(f"fairseq_cli.{command}")
     out = io.StringIO()
     line = [f"fairseq-{command}", *map(str, args)]
-    if command in ("generate", "validate", "interactive", "eval_lm") and "--num-workers" not in line:
+    if (
+        command in ("generate", "validate", "interactive", "eval_lm")
+        and "--num-workers" not in line
+    ):
         line += ["--num-workers", "0"]
     with mock.patch.object(sys, "argv", line), contextlib.redirect_stdout(out):
         module.cli_main()

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.decoding.generator import GMLMGenerator
+from fairseq_gmlm.tasks import masked
 from fairseq_gmlm.tasks.translation_gmlm import TranslationGMLMConfig, TranslationGMLMTask
 from fairseq_gmlm.vocabulary import MASK
 
@@ -189,6 +190,23 @@ def test_bfloat16_reaches_the_criterion() -> None:
         owner.train_step(sample, model, criterion, optimizer, 1)
         owner.valid_step(sample, model, criterion)
     assert seen == [torch.float32] * 2 + [torch.bfloat16] * 2
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_auto_is_bfloat16_only_where_that_is_fast(
+    fast: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(masked, "fast_bfloat16", lambda device: fast)
+    masked.warn_of_slow_bfloat16.cache_clear()
+    for dtype, wanted in (("auto", fast), ("bfloat16", True), ("float32", False)):
+        owner = make.task(train_dtype=dtype)
+        for _ in range(2):
+            found = masked.in_train_dtype(
+                owner.cfg, lambda *_: torch.ones(2, 2) @ torch.ones(2, 2)
+            )(None, {"target": torch.zeros(1)})
+            assert (found.dtype == torch.bfloat16) == wanted
+    warnings = [record for record in caplog.records if "many times slower" in record.message]
+    assert len(warnings) == (0 if fast else 1)
 
 
 def test_stock_pairs_are_not_changed_in_place(toy_bin: Path) -> None:
