@@ -1,32 +1,34 @@
 """The comparison of a recipe: rows that name systems become rows that name checkpoints."""
 
-import json
 from pathlib import Path
 from typing import Any, Dict
 
 import yaml
 from commands import Step, marker, ours
-from recipe import Recipe
+from recipe import Recipe, SystemRecipe
 from steps import checkpoint, final_name, folder_name
 
+from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.errors import UserError
 
 
-def _seconds(name: str, recipe: Recipe, logs: Path) -> float:
-    """Mean seconds of a system's trainings, with those that they go on from; 0 if none is done."""
-    system = {**recipe.systems, "teacher": recipe.teacher}[name]
-    markers = [marker(logs, folder_name(name, system, seed)) for seed in system.seeds]
-    found = [json.loads(m.read_text("utf-8"))["seconds"] for m in markers if m.is_file()]
-    if not found:
-        return 0.0
-    before = _seconds(system.start, recipe, logs) if system.start in recipe.systems else 0.0
-    return before + sum(found) / len(found)
+def _seconds(system: SystemRecipe, name: str, output: Path) -> float:
+    """Mean seconds of a system's trainings as their checkpoints tell them; 0 if none is done.
+
+    Those count what a training went on from: an earlier run of itself, or another system.
+    """
+    found = []
+    for seed in system.seeds:
+        place = folder_name(name, system, seed)
+        if marker(output / "logs", place).is_file():
+            state = load_checkpoint(output / place / "checkpoint_last.pt", mmap=True)
+            found.append(state["extra_state"]["previous_training_time"])
+    return sum(found) / max(1, len(found))
 
 
-def _training(name: str, recipe: Recipe, logs: Path) -> Dict[str, Any]:
+def _training(name: str, system: SystemRecipe, output: Path) -> Dict[str, Any]:
     """What a row says about its training: stages, and seconds if it is done."""
-    system = {**recipe.systems, "teacher": recipe.teacher}[name]
-    seconds = _seconds(name, recipe, logs)
+    seconds = _seconds(system, name, output)
     stages = {"stages": system.options.get("num-train-stages", 1)}
     return {**stages, "seconds": round(seconds)} if seconds else stages
 
@@ -57,7 +59,7 @@ def comparison(
             continue
         paths = [str(checkpoint(name, system, seed, output)) for seed in seeds]
         row.update({"path": paths[0]} if len(paths) == 1 else {"paths": paths})
-        row["training"] = _training(name, recipe, logs)
+        row["training"] = _training(name, system, output)
         if "reranker" in row:
             chosen = known[row["reranker"]]
             row["reranker"] = str(checkpoint(row["reranker"], chosen, chosen.seeds[0], output))

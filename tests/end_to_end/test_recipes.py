@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from fairseq import options
 
@@ -84,12 +85,17 @@ def test_what_is_trained_so_far_can_be_compared(tmp_path):
     # A training that was not averaged does not count.
     for step in ("teacher", "gmlm-2-average", "cmlm-1-average", "cmlm-2-average", "nat"):
         (tmp_path / "logs" / f"{step}.done.json").write_text('{"seconds": 1}')
+    (tmp_path / "teacher").mkdir()
+    # Twice interrupted, say: the last run alone took less.
+    state = {"model": {}, "args": None, "extra_state": {"previous_training_time": 12.3}}
+    torch.save(state, tmp_path / "teacher" / "checkpoint_last.pt")
     rows = comparison(recipe, tmp_path, "test", trained_only=True)["systems"]
     found = {row["name"]: row.get("paths") or [row["path"]] for row in rows}
     every = {row["name"]: row["system"] for row in recipe.compare["systems"]}
     assert set(found) == {n for n, s in every.items() if s in ("teacher", "gmlm", "cmlm")}
     assert found["GMLM, 4 passes"] == [str(tmp_path / "gmlm-2" / "averaged.pt")]
     assert len(found["CMLM, 4 passes"]) == 2
+    assert rows[0]["training"] == {"stages": 1, "seconds": 12}
 
 
 def test_baselines_have_the_same_data_size_updates_and_dropout():
@@ -221,8 +227,14 @@ def test_a_recipe_runs_from_text_to_table_and_only_once(tmp_path):
     ]  # fmt: skip
     log = (tmp_path / "out" / "logs" / "longer.log").read_text("utf-8")
     assert "num_updates=4," not in log.replace(" ", "") and "@ 4 updates" in log
-    seconds = [row["training_seconds"] for row in rows]
-    assert seconds[2] > seconds[0]
+    spent = {
+        name: torch.load(tmp_path / "out" / name / "checkpoint_last.pt", weights_only=False)
+        ["extra_state"]["previous_training_time"]
+        for name in ("gmlm-1", "gmlm-2", "longer")
+    }  # fmt: skip
+    assert spent["longer"] > spent["gmlm-2"] > 0
+    assert rows[0]["training_seconds"] == round((spent["gmlm-1"] + spent["gmlm-2"]) / 2)
+    assert rows[2]["training_seconds"] == round(spent["longer"])
     again = run()
     assert again.returncode == 0, again.stdout[-3000:]
     assert "fairseq-train" not in again.stderr + again.stdout.replace("done before", "")
