@@ -78,10 +78,13 @@ ROWS = (
     Row(
         "3.11-fixed",
         "3.11",
-        "fairseq built from source",
-        ("uninstall -y ve-fairseq fairseq-fixed", "install fairseq-fixed==0.12.3.1"),
+        "fairseq built from source, the newest numpy 1",
+        (
+            "uninstall -y ve-fairseq fairseq-fixed",
+            "install fairseq-fixed==0.12.3.1",
+            "install numpy<2",
+        ),
     ),
-    Row("3.11-numpy1", "3.11", "the newest numpy 1", ("install numpy<2",)),
     Row("3.11-lowest", "3.11", "the lowest version of each dependency", lowest=True),
 )
 
