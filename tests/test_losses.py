@@ -5,6 +5,7 @@ from typing import Dict, Optional, Tuple
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.half import PRODUCT_DTYPES
 from torch import Tensor
 
 from fairseq_gmlm.losses import cross_entropy, gather
@@ -110,7 +111,7 @@ def test_without_gradients_nothing_is_computed_for_them(monkeypatch: pytest.Monk
     torch.testing.assert_close(found.loss, expected.loss.detach())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", PRODUCT_DTYPES)
 def test_half_precision_states_give_float32_sums(dtype: torch.dtype) -> None:
     given = inputs(dtype)
     reference = {

@@ -8,18 +8,17 @@ from fairseq import optim
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdamConfig
 from helpers import models as make
-from helpers.half import MODEL_DTYPES
+from helpers.half import MODEL_DTYPES, PRODUCT_DTYPES
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_gmlm.criterions.gmlm_loss import GMLMLoss, GMLMLossConfig
 from fairseq_gmlm.losses import cross_entropy
 
-HALF = [torch.bfloat16, torch.float16]
 LARGEST = {torch.float16: 3e4, torch.bfloat16: 1e30}  # such that twice as much, a gradient, fits
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", PRODUCT_DTYPES)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_largest_logits_give_finite_losses(
@@ -42,7 +41,7 @@ def test_the_largest_logits_give_finite_losses(
     assert hidden.grad.isfinite().all() and weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", PRODUCT_DTYPES)
 def test_many_tokens_are_summed_in_float32(dtype: torch.dtype) -> None:
     """In 16 bits a sum of 100,000 losses of 2 would stop at 2,048, 512 or infinity."""
     hidden = torch.zeros(100_000, 2, dtype=dtype)

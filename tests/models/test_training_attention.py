@@ -5,6 +5,7 @@ from typing import Optional
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.half import PRODUCT_DTYPES
 from torch import Tensor
 
 from fairseq_gmlm.models.training_attention import attention
@@ -25,7 +26,7 @@ def masks(kind: str) -> Optional[Tensor]:
     return bias.masked_fill(~real, -torch.inf)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("dtype", [*PRODUCT_DTYPES, torch.float32])
 @pytest.mark.parametrize("kind", ["none", "padding", "bias"])
 def test_values_and_gradients(dtype: torch.dtype, kind: str) -> None:
     rng = torch.Generator().manual_seed(1)
