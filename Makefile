@@ -5,7 +5,7 @@
 # make theory       run the Ising study
 # make clean        remove the environment and what the examples wrote
 #
-# PYTHON=...        the interpreter for the environment (3.9 to 3.12; found by itself otherwise)
+# PYTHON=...        the interpreter for the environment (3.10 to 3.12; found by itself otherwise)
 # TORCH=...         the requirement for torch, such as TORCH='torch==2.9.1'
 # PIP_ARGS=...      further arguments of pip install, such as an index with CPU builds of torch
 # VENV=...          the folder of the environment

@@ -28,7 +28,7 @@ setup(
     long_description=(HERE / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    python_requires=">=3.9,<3.13",
+    python_requires=">=3.10,<3.13",
     packages=find_packages(include=["fairseq_gmlm", "fairseq_gmlm.*"]),
     package_data={"fairseq_gmlm.analysis": ["page/*"]},
     install_requires=[
@@ -38,8 +38,7 @@ setup(
         "subword-nmt>=0.3.8",
         "sacrebleu>=2.3.1",
         "tqdm>=4.60",
-        "numpy>=1.22; python_version < '3.11'",
-        "numpy>=1.23.2; python_version >= '3.11'",
+        "numpy>=1.23.2",
         "pyyaml>=6.0",
         "jinja2>=3.0",
     ],

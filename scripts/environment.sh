@@ -21,16 +21,16 @@ die() {
     exit 1
 }
 
-fits() { "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+fits() { "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
 has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 version_of() { "$1" -c 'import platform; print(platform.python_version())'; }
 
 # 3.11 and 3.12 come first: fairseq has wheels there. A pyenv shim can be on the path and still
 # refuse to run, so every candidate is started before it is taken.
 candidates() {
-    for minor in 11 12 10 9; do echo "python3.$minor"; done
+    for minor in 11 12 10; do echo "python3.$minor"; done
     echo python3
-    for minor in 11 12 10 9; do
+    for minor in 11 12 10; do
         for python in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3."$minor".*/bin/python3; do
             [ -x "$python" ] && echo "$python"
         done
@@ -40,7 +40,7 @@ candidates() {
 
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
-        fits "$PYTHON" || die "PYTHON=$PYTHON does not run or is not Python 3.9 to 3.12"
+        fits "$PYTHON" || die "PYTHON=$PYTHON does not run or is not Python 3.10 to 3.12"
         has_venv "$PYTHON" ||
             die "PYTHON=$PYTHON has no venv or ensurepip module: install it (Debian: apt install python3-venv)"
         command -v "$PYTHON"
@@ -62,12 +62,12 @@ LIST
     if [ -n "$without_venv" ]; then
         die "found$without_venv, but without the venv or ensurepip module: install it (Debian: apt install python3-venv), or name another with PYTHON=..."
     fi
-    die "no Python 3.9 to 3.12 found: install one, or name it with PYTHON=/path/to/python"
+    die "no Python 3.10 to 3.12 found: install one, or name it with PYTHON=/path/to/python"
 }
 
 # Folders keep their interpreter: what it was made with is what it is checked against.
 if [ -e "$folder" ] && ! { [ -x "$folder/bin/python" ] && fits "$folder/bin/python"; }; then
-    die "$folder has no Python 3.9 to 3.12 that runs: remove it (rm -r $folder) and start again"
+    die "$folder has no Python 3.10 to 3.12 that runs: remove it (rm -r $folder) and start again"
 fi
 if [ -x "$folder/bin/python" ]; then
     say "reusing $folder (Python $(version_of "$folder/bin/python"))"

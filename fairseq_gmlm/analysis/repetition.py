@@ -1,5 +1,6 @@
 """Stutter and repeated n-grams (spec of the paper's code: a token equal to its left neighbour)."""
 
+import itertools
 from typing import Collection, List, NamedTuple, Sequence
 
 Tokens = Sequence[int]
@@ -41,7 +42,7 @@ def bigrams(tokens: Tokens) -> List[tuple]:
     >>> bigrams([1, 2, 3])
     [(1, 2), (2, 3)]
     """
-    return list(zip(tokens, tokens[1:]))
+    return list(itertools.pairwise(tokens))
 
 
 class Novelty(NamedTuple):

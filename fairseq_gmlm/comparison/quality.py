@@ -1,5 +1,6 @@
 """Scores of translations against raw references; sacreBLEU does the counting."""
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Optional, Sequence
@@ -89,7 +90,7 @@ def score(hypotheses: List[str], references: List[str]) -> Quality:
 
 def stutter_rate(sentences: Sequence[Sequence[str]]) -> float:
     """Tokens that equal their left neighbour / all tokens (spec section 6)."""
-    repeats = sum(a == b for tokens in sentences for a, b in zip(tokens, tokens[1:]))
+    repeats = sum(a == b for tokens in sentences for a, b in itertools.pairwise(tokens))
     return repeats / max(sum(len(tokens) for tokens in sentences), 1)
 
 

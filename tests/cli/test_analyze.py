@@ -1,5 +1,6 @@
 """Error modes from the command line, beside the same counts made here."""
 
+import itertools
 import json
 import math
 import shutil
@@ -46,7 +47,7 @@ def generated(toy_data: Path, toy_gmlm: Path) -> List[List[str]]:
 
 def test_outputs_are_those_of_fairseq_generate(found, toy_data: Path, toy_gmlm: Path) -> None:
     outputs = generated(toy_data, toy_gmlm)
-    repeats = sum(a == b for tokens in outputs for a, b in zip(tokens, tokens[1:]))
+    repeats = sum(a == b for tokens in outputs for a, b in itertools.pairwise(tokens))
     stutter = found["texts"]["output"]["stutter"]
     assert (stutter["found"], stutter["total"]) == (repeats, sum(map(len, outputs)))
     assert stutter["low"] <= stutter["value"] <= stutter["high"]

@@ -139,7 +139,7 @@ def test_no_output_stutters(strategy: str, passes: int) -> None:
             for found in GMLMGenerator([model], chosen).generate([model], batch):
                 for hypothesis in found:
                     words = hypothesis["tokens"].tolist()
-                    repeats = sum(a == b for a, b in zip(words, words[1:]))
+                    repeats = sum(a == b for a, b in itertools.pairwise(words))
                     assert not forbid or repeats == 0
                     seen += repeats
     assert seen  # without the option these models do stutter

@@ -1,6 +1,7 @@
 """Reranking with an autoregressive model, and ensembles."""
 
 import copy
+import itertools
 from typing import Any, List
 
 import padir_support as support
@@ -95,7 +96,7 @@ def test_dropped_positions_are_not_scored(task: Any, reranker: Any) -> None:
     )
     for row, (best,) in zip(ROWS, generator.generate([model], support.sample(ROWS))):
         words = best["tokens"].tolist()[1:-1]
-        assert all(a != b for a, b in zip(words, words[1:]))
+        assert all(a != b for a, b in itertools.pairwise(words))
         expected = score_by_hand(reranker, row, words)
         assert float(best["score"]) == pytest.approx(expected, abs=1e-5)
 

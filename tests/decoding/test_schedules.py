@@ -1,5 +1,7 @@
 """Shares and counts that stay masked."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ def test_from_all_to_none_and_never_up(name: str, passes: int) -> None:
     shares = [masked_share(name, done, passes) for done in range(passes + 1)]
     assert shares[0] == 1.0
     assert shares[-1] == pytest.approx(0.0, abs=1e-12)
-    assert all(a > b for a, b in zip(shares, shares[1:]))
+    assert all(a > b for a, b in itertools.pairwise(shares))
 
 
 def test_values_by_hand() -> None:

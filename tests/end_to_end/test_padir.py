@@ -1,5 +1,6 @@
 """PaDIR's options through fairseq's own commands."""
 
+import itertools
 from pathlib import Path
 from typing import Any, List
 
@@ -157,7 +158,7 @@ def test_options_reach_the_decoder(padir: Path, toy_bin: Path, plain: str, optio
 
 
 def count_stutters(texts: List[List[str]]) -> int:
-    return sum(a == b for words in texts for a, b in zip(words, words[1:]))
+    return sum(a == b for words in texts for a, b in itertools.pairwise(words))
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])

@@ -22,7 +22,7 @@ def fake_python(path, version, has_venv=True):
         f"""#!/bin/sh
 case "$*" in
 *"sys.version_info[:2]"*) exec "{sys.executable}" -c 'import sys
-sys.exit(not (3, 9) <= ({version.replace(".", ", ")})[:2] <= (3, 12))' ;;
+sys.exit(not (3, 10) <= ({version.replace(".", ", ")})[:2] <= (3, 12))' ;;
 *ensurepip*) exit {0 if has_venv else 1} ;;
 *platform*) echo {version} ;;
 *"sys.version_info >= (3, 11)"*) exec "{sys.executable}" -c 'import sys
@@ -146,14 +146,15 @@ def test_a_second_run_reuses_and_a_failed_one_does_not_count(world):
 @pytest.mark.parametrize(
     ("make", "settings", "message"),
     [
-        ([], {}, "no Python 3.9 to 3.12 found"),
-        ([("python3", "3.13.0", True)], {}, "no Python 3.9 to 3.12 found"),
+        ([], {}, "no Python 3.10 to 3.12 found"),
+        ([("python3", "3.13.0", True)], {}, "no Python 3.10 to 3.12 found"),
+        ([("python3", "3.9.18", True)], {}, "no Python 3.10 to 3.12 found"),
         (
             [("python3.11", "3.11.2", False)],
             {},
             "found python3.11, but without the venv or ensurepip",
         ),
-        ([], {"PYTHON": "/none"}, "PYTHON=/none does not run or is not Python 3.9 to 3.12"),
+        ([], {"PYTHON": "/none"}, "PYTHON=/none does not run or is not Python 3.10 to 3.12"),
     ],
 )
 def test_what_is_missing_is_named(world, make, settings, message):
@@ -179,7 +180,7 @@ def test_a_broken_folder_is_named_and_left(world):
     (world / "venv" / "mine").write_text("keep")
     done = run(world)
     assert done.returncode == 1
-    assert "has no Python 3.9 to 3.12 that runs" in done.stderr
+    assert "has no Python 3.10 to 3.12 that runs" in done.stderr
     assert (world / "venv" / "mine").read_text() == "keep"
 
 

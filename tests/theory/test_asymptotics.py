@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -62,7 +64,7 @@ def test_more_masks_a_sample_lie_between(reference_model):
 def test_masking_more_is_better_in_the_matrix_order(seed, n):
     model = dense_ising(n, 0.6, 0.4, seed)
     matrices = [information(model, uniform_blocks(n, k)) for k in range(1, n + 1)]
-    for smaller, larger in zip(matrices, matrices[1:]):
+    for smaller, larger in itertools.pairwise(matrices):
         assert order_gap(larger, smaller) > -1e-10
 
 

@@ -1,6 +1,6 @@
 """Decoding strategies on laws that can be enumerated: what they reproduce, and how they err."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 import torch
@@ -136,7 +136,7 @@ def revealed(law, strategy, told, passes):
     )
     masked = [record.shown[0, 1:-1] == MASK for record in result.history]
     masked.append(torch.zeros_like(masked[0]))
-    return [(a & ~b).nonzero().squeeze(1).tolist() for a, b in zip(masked, masked[1:])]
+    return [(a & ~b).nonzero().squeeze(1).tolist() for a, b in pairwise(masked)]
 
 
 @pytest.mark.parametrize("per_pass", [1, 2])
