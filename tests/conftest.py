@@ -3,6 +3,7 @@
 import fcntl
 import os
 from pathlib import Path
+from typing import List
 
 import pytest
 import torch
@@ -10,6 +11,17 @@ import torch
 # One thread a process: the tests are small, and threads only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let files go to xdist's workers in the order below; by itself it starts with many tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,7 @@ def data(toy_bin: Path, toy_raw: Path, tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
+@pytest.mark.slow
 def test_the_smoke_grid(data: Path, tmp_path: Path) -> None:
     page, output = tmp_path / "page.md", tmp_path / "out"
     page.write_text(MARKERS, "utf-8")

@@ -33,6 +33,7 @@ def two_books(path):
     return path
 
 
+@pytest.mark.slow
 def test_a_smoke_run_reports_everything(tmp_path):
     corpus = two_books(tmp_path / "books.txt")
     command = [

@@ -45,6 +45,7 @@ def test_finished_cells_are_not_computed_again(experiment, tmp_path):
     assert rows[5] == {"x": "2", "square": "", "cube": "8.5"}
 
 
+@pytest.mark.slow
 def test_the_quick_run_writes_every_table_and_picture(tmp_path):
     pytest.importorskip("matplotlib")
     done = subprocess.run(
