@@ -21,6 +21,7 @@ import fairseq_gmlm  # noqa: F401  (registers the plugin for ``call``)
 
 Argument = Union[str, int, float, Path]
 PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_gmlm"
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 class Finished(NamedTuple):
@@ -52,21 +53,24 @@ def run(
         command: ``train``, ``generate``, ``interactive``, ``validate``, ``hydra_train``, ...
         args: its arguments.
         stdin: text or bytes for its standard input.
-        env: environment variables to add.
+        env: environment variables to add; with others than PYTHONIOENCODING it is a new process.
         cwd: working directory; default: this checkout.
         processes: above 1, torchrun starts so many; see ``_torchrun``.
         fails: the command must fail; otherwise it must not.
     """
     module, place = f"fairseq_cli.{command}", cwd or PACKAGE.parent
     data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin or b""
-    if processes == 1:
-        done = start_module(module, *args, stdin=data, env=env, cwd=place)
+    environment = {**_ENVIRONMENT, **(env or {})}
+    if processes == 1 and environment.keys() == _ENVIRONMENT.keys():
+        encoding = environment["PYTHONIOENCODING"]
+        done = start_module(module, *args, stdin=data, encoding=encoding, cwd=place)
     else:
+        line = [sys.executable, "-m", module] if processes == 1 else _torchrun(module, processes)
         ended = subprocess.run(
-            [*_torchrun(module, processes), *map(str, args)],
+            [*line, *map(str, args)],
             input=data,
             capture_output=True,
-            env={**os.environ, **_ENVIRONMENT, **(env or {})},
+            env={**os.environ, **environment},
             cwd=place,
             timeout=600,
         )
@@ -80,23 +84,29 @@ def start_module(
     module: str,
     *args: Argument,
     stdin: bytes = b"",
-    env: Optional[Dict[str, str]] = None,
+    encoding: str = _ENVIRONMENT["PYTHONIOENCODING"],
     cwd: Path = PACKAGE.parent,
     timeout: float = 600,
 ) -> Finished:
     """``python -m MODULE`` in a process of its own, without the time that imports take.
 
+    Args:
+        module, args: the command line.
+        stdin: all of its standard input.
+        encoding: of its standard streams, as in PYTHONIOENCODING.
+        cwd: working directory.
+        timeout: in seconds.
+
     Raises:
         TimeoutError: it still runs after ``timeout`` seconds; it is killed.
     """
-    environment = env or {}
-    server = _server(environment.get("PYTHONIOENCODING", _ENVIRONMENT["PYTHONIOENCODING"]))
+    server = _server(encoding)
     with tempfile.TemporaryDirectory() as folder:
         streams = [Path(folder) / name for name in ("in", "out", "err")]
         for path in streams:
             path.write_bytes(stdin if path.name == "in" else b"")
-        request = {"line": [module, *map(str, args)], "cwd": str(cwd),
-                   "streams": list(map(str, streams)), "environment": environment}  # fmt: skip
+        line = [module, *map(str, args)]
+        request = {"line": line, "cwd": str(cwd), "streams": list(map(str, streams))}
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         if not select.select([server.stdout], [], [], timeout)[0]:
@@ -106,9 +116,6 @@ def start_module(
         code = int(server.stdout.readline())
         out, err = (path.read_bytes().decode("utf-8", "replace") for path in streams[1:])
     return Finished(code, out, err)
-
-
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 @functools.cache

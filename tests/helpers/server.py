@@ -5,7 +5,7 @@ here, and nothing has been computed, so a fork is what a new process is after it
 
 A line of standard input asks for one command, and its exit status is the answer::
 
-    {"line": [MODULE, ...], "cwd": DIR, "streams": [FILE, FILE, FILE], "environment": {}}
+    {"line": [MODULE, ...], "cwd": DIR, "streams": [FILE, FILE, FILE]}
 """
 
 import atexit
@@ -33,7 +33,6 @@ def become(request: Dict[str, Any]) -> NoReturn:
     ):
         os.dup2(os.open(name, flags), number)
     os.chdir(request["cwd"])
-    os.environ.update(request["environment"])
     logging.root.handlers.clear()  # fairseq's imports have set one; the command sets its own
     random.seed()
     np.random.seed()
