@@ -28,14 +28,16 @@ def fast_bfloat16(device_type: str) -> bool:
 
 
 @functools.cache
-def warn_of_slow_bfloat16(option: str, instead: str) -> None:
-    """Say once that bfloat16 was asked for on a CPU that has no kernels for it.
+def warn_of_slow_bfloat16(option: str, device_type: str, instead: str) -> None:
+    """Say, once, if bfloat16 was asked for on a CPU that has no kernels for it.
 
     Args:
         option: that asked for it.
-        instead: what to give it.
+        device_type: where it would be computed.
+        instead: what to give the option.
     """
-    logger.warning(
-        f"{option} bfloat16: this CPU has no fast products in bfloat16 (no AVX-512), so it is many "
-        f"times slower than float32; give it {instead}"
-    )
+    if device_type == "cpu" and not fast_bfloat16(device_type):
+        logger.warning(
+            f"{option} bfloat16: this CPU has no fast products in bfloat16 (no AVX-512), so it is "
+            f"many times slower than float32; give it {instead}"
+        )

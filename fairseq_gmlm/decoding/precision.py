@@ -15,7 +15,7 @@ from fairseq_gmlm.decoding.fused import (
     shallow,
 )
 from fairseq_gmlm.decoding.kernels import LinearFactory
-from fairseq_gmlm.hardware import fast_bfloat16, warn_of_slow_bfloat16
+from fairseq_gmlm.hardware import warn_of_slow_bfloat16
 
 DTYPES = ("float32", "bfloat16", "float16", "int8")
 
@@ -40,8 +40,8 @@ def check_dtype(dtype: str, device: torch.device) -> None:
             f"--decode-dtype int8: its kernels are for CPUs, the model is on {device.type}; use "
             "float16 or bfloat16"
         )
-    if dtype == "bfloat16" and device.type == "cpu" and not fast_bfloat16("cpu"):
-        warn_of_slow_bfloat16("--decode-dtype", "int8 or float32")
+    if dtype == "bfloat16":
+        warn_of_slow_bfloat16("--decode-dtype", device.type, "int8 or float32")
     # torch has announced the end of these kernels' tensors; until then they are the fastest.
     no_kernels = torch.backends.quantized.engine in (None, "none")
     if dtype == "int8" and (no_kernels or not hasattr(torch, "quantize_per_channel")):

@@ -25,8 +25,8 @@ def in_train_dtype(cfg: Any, criterion: Any) -> Callable[[Any, Dict[str, Any]], 
     def compute(model: Any, sample: Dict[str, Any]) -> Any:
         device = sample["target"].device.type
         half = wanted == "bfloat16" or (wanted == "auto" and fast_bfloat16(device))
-        if half and device == "cpu" and not fast_bfloat16(device):
-            warn_of_slow_bfloat16("--train-dtype", "auto")
+        if half:
+            warn_of_slow_bfloat16("--train-dtype", device, "auto")
         with torch.autocast(device, dtype=torch.bfloat16 if half else None, enabled=half):
             return criterion(model, sample)
 

@@ -8,9 +8,10 @@ from helpers import models as make
 from torch import nn
 
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.kernels import Int8Linear, can_pack
+from fairseq_gmlm.decoding.kernels import Int8Linear
 from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
 from fairseq_gmlm.decoding.precision import check_dtype, for_decoding
+from fairseq_gmlm.hardware import fast_bfloat16
 
 # At given lengths: with random weights near ties between two would flip.
 OPTIONS = {"iter_decode_max_iter": 3, "oracle_length": True}
@@ -87,7 +88,7 @@ def test_matrices_change_and_the_length_head_does_not() -> None:
     half = for_decoding(model, "bfloat16")
     assert half.decoder.layers[0].final_layer_norm.weight.dtype == torch.bfloat16
     plain = any(isinstance(m, nn.Linear) for m in half.encoder.modules())
-    assert plain != can_pack(torch.bfloat16)  # only CPUs with AVX-512 have kernels for them
+    assert plain != fast_bfloat16("cpu")  # only CPUs with AVX-512 have kernels for them
     assert half.length_predictor.weight.dtype == torch.float32
 
 

@@ -10,6 +10,7 @@ from fairseq.data import LanguagePairDataset
 from helpers import models as make
 from omegaconf import OmegaConf
 
+from fairseq_gmlm import hardware
 from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.tasks import masked
@@ -196,7 +197,8 @@ def test_bfloat16_reaches_the_criterion() -> None:
 def test_auto_is_bfloat16_only_where_that_is_fast(
     fast: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(masked, "fast_bfloat16", lambda device: fast)
+    for module in (hardware, masked):
+        monkeypatch.setattr(module, "fast_bfloat16", lambda device: fast)
     masked.warn_of_slow_bfloat16.cache_clear()
     for dtype, wanted in (("auto", fast), ("bfloat16", True), ("float32", False)):
         owner = make.task(train_dtype=dtype)
