@@ -81,6 +81,17 @@ class ModelConditional:
         shaped = logits.view(*index.shape, -1)
         return self.logit_hook(shaped, state, index, step).reshape_as(logits)
 
+    def _allowed(
+        self, hidden: List[Tensor], state: ChainState, index: Optional[Tensor], step: int
+    ) -> Tensor:
+        """Logits (N, V) with what can never be predicted at -inf."""
+        logits = self._logits(hidden)
+        if self.logit_hook is not None:
+            logits = self._hooked(logits, state, index, step)
+        if self.banned.numel():
+            logits.index_fill_(-1, self.banned, -torch.inf)
+        return logits
+
     def _columns(
         self, state: ChainState, step: int, columns: Optional[Tensor]
     ) -> Tuple[Optional[List[Tensor]], List[Tensor]]:
@@ -126,11 +137,7 @@ class ModelConditional:
         if temperature is not None or not self.choice.greedy:
             uniform = state.rng.per_position(_SAMPLING_STREAM + step, state.place)
             uniform = (uniform if index is None else uniform.gather(1, index)).flatten()
-        logits = self._logits(hidden)
-        if self.logit_hook is not None:
-            logits = self._hooked(logits, state, index, step)
-        if self.banned.numel():
-            logits.index_fill_(-1, self.banned, -torch.inf)
+        logits = self._allowed(hidden, state, index, step)
         values = self.choice.pick(logits, uniform, temperature)
         tokens, scores = (spread(v, index, where) for v in values[:2])
         best = scores if values[2] is values[1] else spread(values[2], index, where)
@@ -142,6 +149,27 @@ class ModelConditional:
             approval = torch.stack(verdicts).mean(0)
         summand = spread_rows(logits, index, where) if self.needs_logits else None
         return Prediction(tokens, scores, best, approval, summand)
+
+    def for_scoring(self, padded: bool) -> "ModelConditional":
+        """The same for :meth:`log_probs`: no verdicts, and attention is not recorded."""
+        scorer = copy.copy(self)
+        scorer.needs_approval, scorer.recorder, scorer.padded = False, None, padded
+        return scorer
+
+    def log_probs(self, state: ChainState, where: Tensor, step: int) -> Tensor:
+        """Log-probabilities of the draft's tokens given ``state.tokens``, float (R, T).
+
+        Args:
+            state: what is shown, and the draft.
+            where: bool (R, T), tokens that are asked for; zero elsewhere.
+            step: for the user's hook.
+        """
+        index = positions_read(where)
+        _, hidden = self._columns(state, step, index)
+        log_probs = self._allowed(hidden, state, index, step).log_softmax(-1)
+        asked = state.draft if index is None else state.draft.gather(1, index)
+        found = log_probs.gather(-1, asked.reshape(-1, 1)).squeeze(-1)
+        return spread(found, index, where).masked_fill(~where, 0.0)
 
 
 def positions_read(where: Tensor) -> Optional[Tensor]:

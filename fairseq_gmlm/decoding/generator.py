@@ -17,6 +17,7 @@ from fairseq_gmlm.decoding.memory import Trimmer
 from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
+from fairseq_gmlm.decoding.rescoring import rescored
 from fairseq_gmlm.decoding.strategies import build_strategy
 
 logger = logging.getLogger(__name__)
@@ -190,7 +191,7 @@ class GMLMGenerator:
             distinct=options.forbid_stutter,
         )
         keeps = self.strategy.keeps
-        return run_chain(
+        result = run_chain(
             conditional,
             state,
             self.strategy,
@@ -202,6 +203,9 @@ class GMLMGenerator:
             keep_history=options.keep_history,
             before_pass=self.before_pass,
         )
+        if options.rescore_passes:
+            result = rescored(conditional, state, result, options.rescore_passes)
+        return result
 
     def _collect(
         self, result: ChainResult, source: Source, recorder: Optional[AttentionRecorder]

@@ -138,6 +138,13 @@ class DecodingConfig(FairseqDataclass):
             "place of n ** lenpen"
         },
     )
+    rescore_passes: int = field(
+        default=0,
+        metadata={
+            "help": "after the chain, N more passes (at least 2) score each candidate anew, each of "
+            "which hides every N-th token; 0: the chain's own scores decide"
+        },
+    )
     attention_pass: int = field(
         default=0,
         metadata={"help": "pass whose attention --print-alignment reads, 1 the first; 0: the last"},
@@ -218,6 +225,7 @@ class DecodingOptions:
     parallel_decodes: int
     oracle_length: bool
     brevity_alpha: Optional[float]
+    rescore_passes: int
     attention_pass: int
     decode_dtype: str
     decode_compile: bool
@@ -261,7 +269,7 @@ class DecodingOptions:
             "decode_strategy", "decode_start", "mask_schedule", "passes_per_token", "keep_above",
             "rejecter", "remasking",
             "remask_stutter", "forbid_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
-            "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha",
+            "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha", "rescore_passes",
             "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
             "decode_threshold", "gibbs_block", "decode_dtype", "decode_compile",
             "decode_cuda_graphs",
@@ -308,6 +316,16 @@ class DecodingOptions:
         build_rejecter(self)  # refuses bottom options that it has no use for
         if self.attention_pass < 0:
             raise ValueError(f"--attention-pass must be at least 0, not {self.attention_pass}")
+        if self.rescore_passes < 0 or self.rescore_passes == 1:
+            raise ValueError(
+                f"--rescore-passes must be 0 or at least 2, not {self.rescore_passes}: a single pass "
+                "would hide the whole candidate"
+            )
+        if self.rescore_passes and self.rerank:
+            raise ValueError(
+                "--rescore-passes and --iter-decode-with-external-reranker both score the "
+                "candidates; choose one of them"
+            )
         if self.rerank and self.candidates < 2:
             raise ValueError(
                 "--iter-decode-with-external-reranker needs several candidates; add "
