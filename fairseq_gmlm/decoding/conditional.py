@@ -15,6 +15,7 @@ from fairseq_gmlm.decoding.state import ChainState, Prediction
 from fairseq_gmlm.models.memory import Memory
 
 _SAMPLING_STREAM = 1 << 20  # one stream per pass, apart from those of starts
+_AT_A_TIME = 256  # positions whose log-probabilities are held at once
 
 # (logits (R, n, V), state, columns (R, n), step) -> logits; may write in place
 LogitHook = Callable[[Tensor, ChainState, Tensor, int], Tensor]
@@ -166,10 +167,11 @@ class ModelConditional:
         """
         index = positions_read(where)
         _, hidden = self._columns(state, step, index)
-        log_probs = self._allowed(hidden, state, index, step).log_softmax(-1)
+        logits = self._allowed(hidden, state, index, step)
         asked = state.draft if index is None else state.draft.gather(1, index)
-        found = log_probs.gather(-1, asked.reshape(-1, 1)).squeeze(-1)
-        return spread(found, index, where).masked_fill(~where, 0.0)
+        pairs = zip(logits.split(_AT_A_TIME), asked.reshape(-1, 1).split(_AT_A_TIME))
+        found = torch.cat([part.log_softmax(-1).gather(-1, token) for part, token in pairs])
+        return spread(found.squeeze(-1), index, where).masked_fill(~where, 0.0)
 
 
 def positions_read(where: Tensor) -> Optional[Tensor]:
