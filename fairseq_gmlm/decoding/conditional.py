@@ -11,7 +11,7 @@ from fairseq_gmlm.decoding.attention import AttentionRecorder, decode_recorded
 from fairseq_gmlm.decoding.choice import Choice
 from fairseq_gmlm.decoding.distinct import without_stutter
 from fairseq_gmlm.decoding.fused import at_columns
-from fairseq_gmlm.decoding.state import ChainState, Prediction
+from fairseq_gmlm.decoding.state import ChainState, Prediction, true_first
 from fairseq_gmlm.models.memory import Memory
 
 _SAMPLING_STREAM = 1 << 20  # one stream per pass, apart from those of starts
@@ -185,7 +185,7 @@ def positions_read(where: Tensor) -> Optional[Tensor]:
     most = int(where.sum(1).max()) if where.numel() else 0
     if most == where.size(1):
         return None
-    return where.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, : max(most, 1)]
+    return true_first(where)[:, : max(most, 1)]
 
 
 def spread(values: Tensor, index: Optional[Tensor], like: Tensor) -> Tensor:

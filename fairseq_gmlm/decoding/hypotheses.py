@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fairseq_gmlm.decoding.chain import ChainResult
 from fairseq_gmlm.decoding.remasking import stutter
+from fairseq_gmlm.decoding.state import true_first
 
 
 def candidate_scores(
@@ -135,7 +136,7 @@ class Counters:
         self.tokens += int(words.sum())
         self.empty += int((length <= 2).sum())
         # Side by side, so that positions left out do not part neighbours.
-        order = words.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+        order = true_first(words)
         self.stutters += int(stutter(tokens.gather(1, order), words.gather(1, order)).sum())
 
     def summary(self) -> Dict[str, float]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fairseq_gmlm.decoding.chain import ChainResult
+from fairseq_gmlm.decoding.state import true_first
 from fairseq_gmlm.vocabulary import MASK
 
 
@@ -76,7 +77,7 @@ def rerank(
     kept = result.free & ~result.dropped
     lengths = kept.sum(1)
     width = int(lengths.max()) + 1
-    order = kept.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
+    order = true_first(kept)[:, :width]
     column = torch.arange(width, device=order.device)[None]
     target = result.tokens.gather(1, order).masked_fill(column > lengths[:, None], vocabulary.pad)
     target = target.masked_fill(column == lengths[:, None], vocabulary.eos)

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_gmlm.decoding.chain import ChainResult
 from fairseq_gmlm.decoding.conditional import ModelConditional
-from fairseq_gmlm.decoding.state import ChainState
+from fairseq_gmlm.decoding.state import ChainState, true_first
 
 
 @torch.no_grad()
@@ -36,18 +36,18 @@ def rescored(
     column = torch.arange(start.tokens.size(1), device=start.tokens.device)[None]
     kept = (column < result.free.sum(1, keepdim=True) + 2) & ~result.dropped  # with BOS and EOS
     lengths = kept.sum(1, keepdim=True)
-    order = kept.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+    order = true_first(kept)
     real = column < lengths
     pad = conditional.models[0].vocabulary.pad
     tokens = result.tokens.gather(1, order).masked_fill(~real, pad)
     free = result.free.gather(1, order) & real
     # BOS stands in column 0, so that a row's first token belongs to the first block.
     block = (column - 1) % passes
-    scores = torch.zeros_like(result.scores)
+    initial, scores = start.initial.gather(1, order), torch.zeros_like(result.scores)
     scorer = conditional.for_scoring(padded=bool((lengths < column.size(1)).any()))
     for number in range(passes):
         hidden = free & (block == number)
-        shown = torch.where(hidden, start.initial.gather(1, order), tokens)
+        shown = torch.where(hidden, initial, tokens)
         state = replace(start, tokens=shown, shown=shown, draft=tokens, free=free)
         scores += scorer.log_probs(state, hidden, number)
     scores = torch.zeros_like(scores).scatter(1, order, scores)

@@ -82,6 +82,11 @@ def blank(lengths: Tensor, longest: int, pad: int, bos: int, eos: int, fill: int
     return tokens.masked_fill(column == 0, bos)
 
 
+def true_first(where: Tensor) -> Tensor:
+    """Columns of each row, the True ones before the others and each in order, int64 (R, T)."""
+    return where.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+
+
 def initial_state(
     tokens: Tensor, free: Tensor, place: Tensor, rng: CounterRNG, known: Optional[Tensor] = None
 ) -> ChainState:
