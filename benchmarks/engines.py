@@ -82,8 +82,9 @@ def batch_of(setting: Setting, bos: bool) -> dict:
 
 def gmlm_run(system: System, setting: Setting, model: Any = None) -> Run:
     """This plugin's generator, mask-predict, every pass forced."""
+    from fairseq_gmlm.decoding.config import DecodingConfig
     from fairseq_gmlm.decoding.generator import GMLMGenerator
-    from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+    from fairseq_gmlm.decoding.options import DecodingOptions
 
     model = (model or gmlm(setting.size)).to(setting.device)
     generation = Namespace(

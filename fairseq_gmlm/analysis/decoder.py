@@ -74,6 +74,11 @@ class Decoder:
         return self.generator.options.candidates if self.is_gmlm else 1
 
     @property
+    def survivors(self) -> int:
+        """Chains per sentence that are run to their end."""
+        return self.generator.options.survivors if self.is_gmlm else 1
+
+    @property
     def masks(self) -> Tensor:
         """int64, ids that may not be left in an output."""
         vocabulary = getattr(self.models[0], "vocabulary", None)

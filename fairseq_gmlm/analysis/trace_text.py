@@ -97,7 +97,7 @@ def trace_text(trace: SentenceTrace, room: int = 100, colour: bool = False) -> s
         lines.append("reference " + printable(trace.reference))
     lines.append("lengths   " + "; ".join(
         f"{each.length}{' (chosen)' if each.chosen else ''}: log p {each.log_probability:.2f}, "
-        f"score {each.score:.3f}"
+        + ("pruned" if each.score is None else f"score {each.score:.3f}")
         for each in trace.lengths
     ))  # fmt: skip
     for chain in trace.chains:

@@ -1,7 +1,7 @@
 """Everything that happened to a sentence, as words and numbers, for the terminal and the page."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -80,13 +80,13 @@ class LengthCandidate:
     Attributes:
         candidate: number of its chain; length: tokens, without BOS and EOS.
         log_probability: by the length head (0 for the reference's length).
-        score: of its chain; chosen: it won.
+        score: of its chain, None if pruning ended it (``--prune-to``); chosen: it won.
     """
 
     candidate: int
     length: int
     log_probability: float
-    score: float
+    score: Optional[float]
     chosen: bool
 
 
@@ -98,7 +98,7 @@ class SentenceTrace:
         number: in its split or input, from 0.
         source: tokens that are attended to, EOS included.
         reference: as words, None if there is none.
-        lengths: every candidate, best first.
+        lengths: every candidate, best first; those that were pruned last.
         chains: of the best candidates, best first.
     """
 
@@ -113,7 +113,7 @@ class Tracer:
     """Traces batches.
 
     Args:
-        decoder: of a GMLM whose ``nbest`` is its number of candidates.
+        decoder: of a GMLM whose ``nbest`` is the number of candidates that are run to their end.
         best: candidates of each sentence whose chains are traced.
         layers, heads: of attention (see ``dependence``).
     """
@@ -132,7 +132,7 @@ class Tracer:
         tokens = net_input["src_tokens"]
         with torch.no_grad():
             memory = model.encode(tokens, net_input.get("src_lengths"))
-        logs = self._length_logs(tokens, net_input.get("src_lengths"), batch.get("target"))
+        sizes, logs = self._lengths(tokens, net_input.get("src_lengths"), batch.get("target"))
         found = []
         for row, sentence in enumerate(sentences):
             real = tokens[row].ne(self.source_dictionary.pad()).cpu()
@@ -143,15 +143,15 @@ class Tracer:
             source = [self.source_dictionary[int(i)] for i in tokens[row].cpu()[real]]
             target = sentence.target
             reference = None if target is None else " ".join(self.join(target))
-            lengths = _length_candidates(sentence, logs[row].tolist())
+            lengths = _length_candidates(sentence, sizes[row].tolist(), logs[row].tolist())
             found.append(SentenceTrace(sentence.number, source, reference, lengths, chains))
         return found
 
     @torch.no_grad()
-    def _length_logs(
+    def _lengths(
         self, tokens: Tensor, lengths: Optional[Tensor], target: Optional[Tensor]
-    ) -> Tensor:
-        """What the length heads said of each candidate, float (B, K)."""
+    ) -> Tuple[Tensor, Tensor]:
+        """Each candidate's length, BOS and EOS included, and its log-probability, both (B, K)."""
         generator = self.decoder.generator
         memories = [model.encode(tokens, lengths) for model in generator.models]
         options, model = generator.options, generator.models[0]
@@ -159,7 +159,8 @@ class Tracer:
         dictionary = self.source_dictionary
         frame = torch.tensor([dictionary.pad(), dictionary.eos(), dictionary.bos()])
         empty = torch.isin(tokens, frame.to(tokens.device)).all(1)
-        return candidate_lengths(model, memories[0], options, target, empty, output)[1].float()
+        sizes, logs = candidate_lengths(model, memories[0], options, target, empty, output)
+        return sizes, logs.float()
 
     def symbol(self, token: int) -> str:
         """A token as it is shown."""
@@ -207,10 +208,17 @@ class Tracer:
         )
 
 
-def _length_candidates(sentence: Decoded, logs: Sequence[float]) -> List[LengthCandidate]:
-    return [
+def _length_candidates(
+    sentence: Decoded, sizes: Sequence[int], logs: Sequence[float]
+) -> List[LengthCandidate]:
+    found = [
         LengthCandidate(
             chain.candidate, chain.length, logs[chain.candidate], chain.score, place == 0
         )
         for place, chain in enumerate(sentence.chains)
+    ]
+    pruned = set(range(len(sizes))) - {each.candidate for each in found}
+    return found + [
+        LengthCandidate(number, sizes[number] - 2, logs[number], None, False)
+        for number in sorted(pruned)
     ]

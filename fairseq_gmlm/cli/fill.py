@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_decoding(group: Any) -> None:
     """The task's decoding options, with their names, values and help texts."""
-    from fairseq_gmlm.decoding.options import DecodingConfig
+    from fairseq_gmlm.decoding.config import DecodingConfig
 
     for name in _DECODING:
         item = DecodingConfig.__dataclass_fields__[name]

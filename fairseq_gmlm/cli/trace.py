@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
             f"--path {args.path}: a {type(models[0]).__name__} keeps no history of its passes; "
             "trace a gmlm_transformer (fairseq-gmlm import-cmlm makes one of a cmlm_transformer)"
         )
-    if decoder.candidates > 1:  # the scores of all are shown
-        decoder = Decoder(models, task, {**values, "nbest": decoder.candidates}, args.seed)
+    if decoder.survivors > 1:  # the scores of all are shown
+        decoder = Decoder(models, task, {**values, "nbest": decoder.survivors}, args.seed)
     dataset, numbers = _lines(args, decoder, codec) if ids is None else _split(args, decoder, ids)
     tracer = Tracer(decoder, args.candidates, args.attention_layers, args.attention_heads)
     traces = {}

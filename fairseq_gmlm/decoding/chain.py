@@ -6,6 +6,7 @@ from typing import Callable, List, Optional, Protocol
 import torch
 from torch import Tensor
 
+from fairseq_gmlm.decoding.pruning import Pruning
 from fairseq_gmlm.decoding.state import ChainState, Prediction
 from fairseq_gmlm.decoding.strategies.base import Strategy
 
@@ -43,13 +44,14 @@ class PassRecord:
 
 @dataclass
 class ChainResult:
-    """Outcome of a chain over the full batch.
+    """Outcome of a chain: the full batch, or what pruning left of it.
 
     Attributes:
         tokens: int64 (R, T), drafts at the end.
         scores: float (R, T), log-probabilities at free positions.
         free: bool (R, T); dropped: bool (R, T), positions left out of the output.
         passes: int64 (R,), decoder runs that each row took part in.
+        rows: int64 (R,), numbers of the rows in the full batch, ascending.
         history: one record a pass, if asked for.
     """
 
@@ -58,6 +60,7 @@ class ChainResult:
     free: Tensor
     dropped: Tensor
     passes: Tensor
+    rows: Tensor
     history: List[PassRecord] = field(default_factory=list)
 
 
@@ -74,6 +77,7 @@ def run_chain(
     may_settle: Optional[Tensor] = None,
     keep_history: bool = False,
     before_pass: Optional[BeforePass] = None,
+    pruning: Optional[Pruning] = None,
 ) -> ChainResult:
     """Run a chain to its end.
 
@@ -91,6 +95,7 @@ def run_chain(
         may_settle: bool (R,), rows that can settle (default: all): a row that samples cannot.
         keep_history: record every pass.
         before_pass: user's hook, may change the state before a pass.
+        pruning: which candidates go on after a few passes (default: all).
 
     Returns:
         :class:`ChainResult`, rows in the order of the start.
@@ -100,6 +105,7 @@ def run_chain(
     outcome, taken = state, torch.zeros_like(state.rows)
     settled = torch.zeros_like(state.rows, dtype=torch.bool)
     history: List[PassRecord] = []
+    kept, together = None, candidates  # rows that pruning kept; rows per sentence before it
     frozen = False  # whether any row of the running batch has settled
     for step in range(passes):
         if before_pass is not None:
@@ -117,16 +123,19 @@ def run_chain(
             history.append(
                 PassRecord(state.rows, state.tokens, predicted, draft, after.scores, after.tokens)
             )
-        if not early_stop:
-            state = after
-            continue
-        now = strategy.finished(state, after)
-        if may_settle is not None:
-            now = now & may_settle[state.rows]
+        if early_stop:
+            now = strategy.finished(state, after)
+            settled = settled | (now if may_settle is None else now & may_settle[state.rows])
         state = after
-        settled = settled | now
         if step + 1 == passes:
             break
+        if pruning is not None and step + 1 == pruning.after:
+            outcome = _merge(outcome, state)
+            kept = pruning.best(outcome, together)
+            index = pruning.among(kept, state.rows, together)
+            state, settled, candidates = state.select(index), settled[index], pruning.keep
+        if not early_stop:
+            continue
         running = ~settled.view(-1, candidates).all(1)
         left, done = torch.stack([running.sum(), settled.sum()]).tolist()
         frozen = done > (running.numel() - left) * candidates
@@ -143,7 +152,12 @@ def run_chain(
         state, settled = state.select(rows), settled[rows]
         conditional = conditional.select(sentences)
     outcome = strategy.finalize(_merge(outcome, state))
-    return ChainResult(outcome.draft, outcome.scores, outcome.free, outcome.dropped, taken, history)
+    if pruning is not None:
+        kept = pruning.best(outcome, together) if kept is None else kept
+        outcome, taken = outcome.select(kept), taken[kept]
+    return ChainResult(
+        outcome.draft, outcome.scores, outcome.free, outcome.dropped, taken, outcome.rows, history
+    )
 
 
 def _freeze(before: ChainState, after: ChainState, settled: Tensor) -> ChainState:

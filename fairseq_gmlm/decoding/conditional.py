@@ -174,6 +174,20 @@ class ModelConditional:
         return spread(found.squeeze(-1), index, where).masked_fill(~where, 0.0)
 
 
+def check_ensemble(models: Sequence[Any]) -> None:
+    """All models must have been trained with the same dictionaries.
+
+    Raises:
+        ValueError: they were not.
+    """
+    for number, model in enumerate(models[1:], 2):
+        if not torch.equal(model.dictionary_version, models[0].dictionary_version):
+            raise ValueError(
+                f"model {number} of --path has other dictionaries than the first; an ensemble needs "
+                "models trained on one data-bin with one --mask-range"
+            )
+
+
 def positions_read(where: Tensor) -> Optional[Tensor]:
     """Columns to read, int64 (R, n), n the most that any row wants; None: all.
 

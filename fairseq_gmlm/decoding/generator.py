@@ -1,7 +1,7 @@
 """The one generator: encoder once, length candidates, chain, best candidate."""
 
 import logging
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -11,13 +11,15 @@ from fairseq_gmlm.decoding.attention import AttentionRecorder, hypothesis_attent
 from fairseq_gmlm.decoding.candidates import averaged_lengths, candidate_lengths, start_chain
 from fairseq_gmlm.decoding.chain import BeforePass, ChainResult, run_chain
 from fairseq_gmlm.decoding.choice import GREEDY_BELOW
-from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional
+from fairseq_gmlm.decoding.conditional import LogitHook, ModelConditional, check_ensemble
 from fairseq_gmlm.decoding.hypotheses import Counters, FinishedRows, candidate_scores
 from fairseq_gmlm.decoding.memory import Trimmer
 from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import for_decoding
+from fairseq_gmlm.decoding.pruning import Pruning
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
 from fairseq_gmlm.decoding.rescoring import rescored
+from fairseq_gmlm.decoding.state import ChainState
 from fairseq_gmlm.decoding.strategies import build_strategy
 
 logger = logging.getLogger(__name__)
@@ -88,10 +90,12 @@ class GMLMGenerator:
         self.logit_hook: Optional[LogitHook] = None
         self.export_attention = False
         self._trimmer = Trimmer()
+        pruned = options.survivors < options.candidates
         if options.candidates > 1:
             logger.info(
                 f"{options.candidates} candidates a sentence: {options.length_beam} lengths x "
                 f"{options.length_offset_beam} offsets x {options.parallel_decodes} parallel"
+                + (f", {options.prune_to} after pass {options.prune_after}" if pruned else "")
             )
 
     @torch.no_grad()
@@ -142,8 +146,9 @@ class GMLMGenerator:
         if self.options.alignment or self.export_attention:
             recorder = AttentionRecorder(self.options.attention_pass)
         # Hooks may keep tensors for a use of their own, which autograd refuses for these.
+        # (inference_mode(False) would turn gradients on again.)
         hooked = self.before_pass or self.logit_hook
-        with torch.inference_mode(not hooked):
+        with torch.no_grad() if hooked else torch.inference_mode():
             result = self._run(source, sample.get("target"), temperature, recorder)
         found = self._collect(result, source, recorder)
         self._trimmer.after_batch(tokens.device)
@@ -191,6 +196,9 @@ class GMLMGenerator:
             distinct=options.forbid_stutter,
         )
         keeps = self.strategy.keeps
+        pruning = None
+        if options.survivors < options.candidates:
+            pruning = Pruning(options.survivors, options.prune_after, self._scores)
         result = run_chain(
             conditional,
             state,
@@ -202,6 +210,7 @@ class GMLMGenerator:
             may_settle=None if keeps else may_settle,
             keep_history=options.keep_history,
             before_pass=self.before_pass,
+            pruning=pruning,
         )
         if options.rescore_passes:
             result = rescored(conditional, state, result, options.rescore_passes)
@@ -211,9 +220,8 @@ class GMLMGenerator:
         self, result: ChainResult, source: Source, recorder: Optional[AttentionRecorder]
     ) -> List[List[Dict[str, Any]]]:
         """Rank the candidates of each sentence."""
-        options, count = self.options, self.options.candidates
-        scores = candidate_scores(result, options.length_penalty, options.brevity_alpha)
-        scores = scores.view(-1, count)
+        options, count = self.options, self.options.survivors
+        scores = self._scores(result).view(-1, count)
         if self.reranker is not None:
             model = self.models[0]
             scores = rerank(self.reranker, source.tokens, source.lengths, result, count, model)
@@ -230,23 +238,16 @@ class GMLMGenerator:
                     real, words = source.real[sentence], source.words[sentence]
                     keep = rows.keep[row]
                     item.update(
-                        hypothesis_attention(recorder, row, keep, real, words, options.alignment)
+                        hypothesis_attention(
+                            recorder, rows.rows[row], keep, real, words, options.alignment
+                        )
                     )
                 found.append(item)
             hypotheses.append(found)
-        self.counters.add(rows, [i * count + places[0] for i, places in enumerate(order)], count)
+        chosen = [i * count + places[0] for i, places in enumerate(order)]
+        self.counters.add(rows, chosen, count, options.candidates)
         return hypotheses
 
-
-def check_ensemble(models: Sequence[Any]) -> None:
-    """All models must have been trained with the same dictionaries.
-
-    Raises:
-        ValueError: they were not.
-    """
-    for number, model in enumerate(models[1:], 2):
-        if not torch.equal(model.dictionary_version, models[0].dictionary_version):
-            raise ValueError(
-                f"model {number} of --path has other dictionaries than the first; an ensemble needs "
-                "models trained on one data-bin with one --mask-range"
-            )
+    def _scores(self, chains: Union[ChainResult, ChainState]) -> Tensor:
+        """What candidates are compared by, float (R,)."""
+        return candidate_scores(chains, self.options.length_penalty, self.options.brevity_alpha)

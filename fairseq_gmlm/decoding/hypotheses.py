@@ -1,25 +1,27 @@
 """From the rows of a finished chain to fairseq's hypotheses, and the counters of a run."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Union
 
 import torch
 from torch import Tensor
 
 from fairseq_gmlm.decoding.chain import ChainResult
 from fairseq_gmlm.decoding.remasking import stutter
-from fairseq_gmlm.decoding.state import true_first
+from fairseq_gmlm.decoding.state import ChainState, true_first
 
 
 def candidate_scores(
-    result: ChainResult, length_penalty: float, brevity_alpha: Optional[float] = None
+    result: Union[ChainResult, ChainState],
+    length_penalty: float,
+    brevity_alpha: Optional[float] = None,
 ) -> Tensor:
     """Sum of log-probabilities over the n kept positions / n ** penalty, float (R,).
 
     BOS and EOS are given, not predicted, and do not count; an empty hypothesis scores 0.
 
     Args:
-        result: finished chains.
+        result: finished chains, or chains on their way with a whole draft.
         length_penalty: exponent of n; 1 gives the mean.
         brevity_alpha: divide by ((5 + n) / 6) ** alpha instead (spec 3.4).
     """
@@ -47,6 +49,7 @@ class FinishedRows:
     Attributes:
         keep: bool (R, T), positions in the hypotheses, BOS first and EOS last.
         passes: decoder runs of each row.
+        rows: their numbers in the full batch.
     """
 
     def __init__(self, result: ChainResult, history: bool = False) -> None:
@@ -55,7 +58,7 @@ class FinishedRows:
         real = column < free.sum(1, keepdim=True) + 2
         self.keep = real & ~dropped
         self.tokens = result.tokens.cpu()
-        self.passes = result.passes.tolist()
+        self.passes, self.rows = result.passes.tolist(), result.rows.tolist()
         counts = self.keep.sum(1).tolist()
         scores = (result.scores * result.free).float().cpu()
         self._tokens = self.tokens[self.keep].split(counts)
@@ -63,12 +66,15 @@ class FinishedRows:
         self._drafts: Optional[List[List[Dict[str, Tensor]]]] = None
         if history:
             self._drafts = [[] for _ in counts]
+            kept = result.rows.cpu()
             for record in result.history:
                 rows = record.rows.cpu()
+                inside = torch.isin(rows, kept)
+                rows = torch.searchsorted(kept, rows[inside])
                 shown = real[rows]
                 sizes = shown.sum(1).tolist()
                 parts = {
-                    name: getattr(record, field).cpu()[shown].split(sizes)
+                    name: getattr(record, field).cpu()[inside][shown].split(sizes)
                     for name, field in _HISTORY.items()
                 }
                 for place, row in enumerate(rows.tolist()):
@@ -92,7 +98,7 @@ class FinishedRows:
         }
         if self._drafts is not None:
             found["history"] = self._drafts[row]
-            found["row"], found["dropped"] = row, self._dropped[row]
+            found["row"], found["dropped"] = self.rows[row], self._dropped[row]
         return found
 
 
@@ -116,19 +122,20 @@ class Counters:
     stutters: int = 0
     empty: int = 0
 
-    def add(self, rows: FinishedRows, chosen: List[int], count: int) -> None:
+    def add(self, rows: FinishedRows, chosen: List[int], count: int, candidates: int) -> None:
         """Take in one batch.
 
         Args:
             rows: of its chains.
             chosen: the best row of each sentence.
-            count: candidates of a sentence.
+            count: rows of a sentence.
+            candidates: chains that were begun for it.
         """
         self.sentences += len(chosen)
         self.passes += sum(
             max(rows.passes[i : i + count]) for i in range(0, len(rows.passes), count)
         )
-        self.candidates += len(chosen) * count
+        self.candidates += len(chosen) * candidates
         tokens, words = rows.tokens[chosen], rows.keep[chosen].clone()
         length = words.sum(1)
         place = words.cumsum(1)

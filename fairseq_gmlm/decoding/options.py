@@ -1,182 +1,12 @@
-"""Decoding options: fairseq's own keep their meaning, new ones are fields of the task."""
+"""All that a generator needs to know: the task's options and fairseq's own, checked together."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
-
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_gmlm.compat import option
 from fairseq_gmlm.decoding.choice import Choice
-from fairseq_gmlm.decoding.orders import ORDERS
-from fairseq_gmlm.decoding.precision import DTYPES
-from fairseq_gmlm.decoding.rejecters import REJECTERS, build_rejecter
-from fairseq_gmlm.decoding.remasking import REMASKING
-from fairseq_gmlm.decoding.schedules import SCHEDULES
-from fairseq_gmlm.decoding.strategies import STRATEGIES
-
-
-@dataclass
-class DecodingConfig(FairseqDataclass):
-    """Options that ``fairseq-generate`` and its kin take from the task.
-
-    ``--eval-bleu-args`` and the keyword arguments of the hub interface take the same names, beside
-    fairseq's own (iter_decode_max_iter, iter_decode_with_beam, sampling, ...).
-    """
-
-    decode_strategy: ChoiceEnum(sorted(STRATEGIES)) = field(
-        default="mask-predict", metadata={"help": "what the decoding chain does in each pass"}
-    )
-    decode_start: ChoiceEnum(["mask", "random", "mask-range"]) = field(
-        default="mask",
-        metadata={
-            "help": "refine: what stands at every position before the first pass; mask-range "
-            "needs a model trained with --mask-range"
-        },
-    )
-    mask_schedule: ChoiceEnum(list(SCHEDULES)) = field(
-        default="linear",
-        metadata={"help": "mask-predict: share of positions masked again after each pass"},
-    )
-    passes_per_token: float = field(
-        default=0.0,
-        metadata={
-            "help": "mask-predict: a sentence gets this many passes for each of its tokens, rounded "
-            "up, and never more than --iter-decode-max-iter allows; 0: as many as it allows"
-        },
-    )
-    keep_above: float = field(
-        default=0.0,
-        metadata={
-            "help": "mask-predict: a token predicted with at least this probability is not masked "
-            "again, and a sentence without masks is done; 0: the schedule alone decides"
-        },
-    )
-    rejecter: ChoiceEnum(list(REJECTERS)) = field(
-        default="passthrough",
-        metadata={
-            "help": "refine: which predictions are taken back: none; repeats of the left "
-            "neighbour; the least sure, by a linear schedule or always as many; or what the "
-            "model's own head finds wrong (--learned-rejecter)"
-        },
-    )
-    bottom_k: Optional[int] = field(
-        default=None, metadata={"help": "rejecter constant: number of tokens rejected"}
-    )
-    bottom_percent: Optional[float] = field(
-        default=None,
-        metadata={"help": "rejecter constant: per cent of a sentence's tokens, at least one"},
-    )
-    remasking: ChoiceEnum(list(REMASKING)) = field(
-        default="previous",
-        metadata={
-            "help": "refine: what stands at a rejected position in the next pass: what stood "
-            "there at the start, what the pass had read, or the best token by summed logits "
-            "(logits-sum keeps a buffer of the vocabulary's size for each position)"
-        },
-    )
-    remask_stutter: bool = field(
-        default=False,
-        metadata={
-            "help": "refine: also take back tokens that repeat their left neighbour, after the "
-            "last pass too (with --remasking initial the repeat is then deleted)"
-        },
-    )
-    forbid_stutter: bool = field(
-        default=False,
-        metadata={
-            "help": "no prediction equals its neighbour: each pass takes the most probable tokens "
-            "among those without repeats (not with --sampling)"
-        },
-    )
-    decode_order: ChoiceEnum(list(ORDERS)) = field(
-        default="random",
-        metadata={
-            "help": "any-order: order in which positions are filled; random draws one for each "
-            "text, file reads --decode-order-file"
-        },
-    )
-    decode_order_file: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "any-order: file with one order a line, such as '3 1 2'; a text with n "
-            "positions uses the line with n numbers"
-        },
-    )
-    positions_per_pass: int = field(
-        default=1,
-        metadata={
-            "help": "any-order, easy-first: positions filled in each pass (more, where the passes "
-            "would not suffice)"
-        },
-    )
-    decode_threshold: float = field(
-        default=0.9,
-        metadata={"help": "threshold: probability from which a prediction is kept for good"},
-    )
-    gibbs_block: int = field(
-        default=1, metadata={"help": "gibbs: positions of the block that each pass redraws"}
-    )
-    length_offset_beam: int = field(
-        default=1,
-        metadata={"help": "odd number of neighbours tried around each predicted length"},
-    )
-    parallel_decodes: int = field(
-        default=1,
-        metadata={"help": "chains per length, from different random starts (or samples)"},
-    )
-    oracle_length: bool = field(
-        default=False, metadata={"help": "decode at the reference's length (an analysis tool)"}
-    )
-    rescale_log_probs: bool = field(
-        default=False,
-        metadata={"help": "score samples under the tempered, truncated distribution"},
-    )
-    brevity_alpha: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "divide the summed log-probability of n tokens by ((5 + n) / 6) ** alpha in "
-            "place of n ** lenpen"
-        },
-    )
-    rescore_passes: int = field(
-        default=0,
-        metadata={
-            "help": "after the chain, N more passes (at least 2) score each candidate anew, each of "
-            "which hides every N-th token; 0: the chain's own scores decide"
-        },
-    )
-    attention_pass: int = field(
-        default=0,
-        metadata={"help": "pass whose attention --print-alignment reads, 1 the first; 0: the last"},
-    )
-    decode_dtype: ChoiceEnum(list(DTYPES)) = field(
-        default="float32",
-        metadata={
-            "help": "number format of the decoding model: bfloat16 (CPU, GPU), float16 (GPU), int8 "
-            "(CPU); the length head stays in float32"
-        },
-    )
-    decode_compile: bool = field(
-        default=False,
-        metadata={
-            "help": "compile decoder passes (float32, bfloat16, float16); lengths and batches are "
-            "padded so that few shapes occur, each of which is compiled once, for up to minutes"
-        },
-    )
-    decode_cuda_graphs: bool = field(
-        default=False,
-        metadata={"help": "compile decoder passes and replay them from CUDA graphs (GPU)"},
-    )
-    allow_unk: bool = field(
-        default=False, metadata={"help": "let the model output the unknown symbol"}
-    )
-    decode_seed: int = field(
-        default=1,
-        metadata={
-            "help": "seed of random starts and samples; a sentence gets the same draws "
-            "whatever batch it is in"
-        },
-    )
+from fairseq_gmlm.decoding.config import DecodingConfig
+from fairseq_gmlm.decoding.rejecters import build_rejecter
 
 
 @dataclass(frozen=True)
@@ -226,6 +56,8 @@ class DecodingOptions:
     oracle_length: bool
     brevity_alpha: Optional[float]
     rescore_passes: int
+    prune_to: int
+    prune_after: int
     attention_pass: int
     decode_dtype: str
     decode_compile: bool
@@ -237,6 +69,11 @@ class DecodingOptions:
     def candidates(self) -> int:
         """Chains per sentence: lengths x offsets x parallel decodes."""
         return self.length_beam * self.length_offset_beam * self.parallel_decodes
+
+    @property
+    def survivors(self) -> int:
+        """Chains per sentence that are run to their end."""
+        return self.prune_to or self.candidates
 
     @property
     def random_chains(self) -> bool:
@@ -270,7 +107,7 @@ class DecodingOptions:
             "rejecter", "remasking",
             "remask_stutter", "forbid_stutter", "length_offset_beam", "parallel_decodes", "oracle_length",
             "allow_unk", "decode_seed", "bottom_k", "bottom_percent", "brevity_alpha", "rescore_passes",
-            "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
+            "prune_to", "prune_after", "attention_pass", "decode_order", "decode_order_file", "positions_per_pass",
             "decode_threshold", "gibbs_block", "decode_dtype", "decode_compile",
             "decode_cuda_graphs",
         ]  # fmt: skip
@@ -308,10 +145,12 @@ class DecodingOptions:
         if self.forbid_stutter and not self.choice.greedy:
             raise ValueError("--forbid-stutter chooses the best tokens; leave out --sampling")
         self._check_order()
-        if self.nbest > self.candidates:
+        self._check_pruning()
+        if self.nbest > self.survivors:
+            more = "--iter-decode-with-beam, --length-offset-beam or --parallel-decodes"
             raise ValueError(
-                f"--nbest {self.nbest} is more than the {self.candidates} candidates; raise "
-                "--iter-decode-with-beam, --length-offset-beam or --parallel-decodes"
+                f"--nbest {self.nbest} is more than the {self.survivors} candidates; raise "
+                + ("--prune-to" if self.survivors < self.candidates else more)
             )
         build_rejecter(self)  # refuses bottom options that it has no use for
         if self.attention_pass < 0:
@@ -326,10 +165,24 @@ class DecodingOptions:
                 "--rescore-passes and --iter-decode-with-external-reranker both score the "
                 "candidates; choose one of them"
             )
-        if self.rerank and self.candidates < 2:
+        if self.rerank and self.survivors < 2:
             raise ValueError(
                 "--iter-decode-with-external-reranker needs several candidates; add "
-                "--iter-decode-with-beam 5, say"
+                "--iter-decode-with-beam 5, say, and no --prune-to 1"
+            )
+
+    def _check_pruning(self) -> None:
+        if not 0 <= self.prune_to <= self.candidates:
+            raise ValueError(
+                f"--prune-to must be between 0 and the {self.candidates} candidates of a sentence, "
+                f"not {self.prune_to}"
+            )
+        if self.prune_after < 1:
+            raise ValueError(f"--prune-after must be at least 1, not {self.prune_after}")
+        if self.prune_to and self.decode_strategy not in ("mask-predict", "refine"):
+            raise ValueError(
+                f"--prune-to {self.prune_to} compares whole drafts, which --decode-strategy "
+                f"{self.decode_strategy} has only at the end; leave it out"
             )
 
     def _check_order(self) -> None:

@@ -26,13 +26,15 @@ def rescored(
 
     Args:
         conditional: of the whole batch.
-        start: the state that the chain began with, R rows.
-        result: of the chain.
+        start: the state that the chain began with.
+        result: of the chain, R rows.
         passes: N, at least 2.
 
     Returns:
         each kept token's score is the mean of the chain's and the new log-probability.
     """
+    if result.rows.numel() < start.rows.numel():
+        start = start.select(result.rows)
     column = torch.arange(start.tokens.size(1), device=start.tokens.device)[None]
     kept = (column < result.free.sum(1, keepdim=True) + 2) & ~result.dropped  # with BOS and EOS
     lengths = kept.sum(1, keepdim=True)

@@ -16,8 +16,9 @@ from fairseq_gmlm.counter_rng import CounterRNG
 from fairseq_gmlm.data.inference import SourceDataset
 from fairseq_gmlm.data.pairs import PairDataset
 from fairseq_gmlm.data.whole import check_split, data_folder
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.reranking import check_sizes
 from fairseq_gmlm.masking_rules import apply_rule, build_mask_rule, check_blind
 from fairseq_gmlm.models.initialization import initialize_from

@@ -8,7 +8,8 @@ import torch
 from helpers import models as make
 
 from fairseq_gmlm.analysis.decoder import Decoder
-from fairseq_gmlm.analysis.trace_page import trace_json
+from fairseq_gmlm.analysis.trace_page import trace_json, trace_page
+from fairseq_gmlm.analysis.trace_text import trace_text
 from fairseq_gmlm.analysis.tracing import MASK, Tracer
 
 SOURCES, TARGETS = make.sources([4, 7, 2]), make.targets([5, 6, 3])
@@ -25,8 +26,10 @@ def model(owner: Any) -> Any:
     return make.model(owner)
 
 
-def tracer(model: Any, owner: Any, best: int = 1, layers: int = 0, heads: str = "mean") -> Tracer:
-    return Tracer(Decoder([model], owner, VALUES), best, layers, heads)
+def tracer(
+    model: Any, owner: Any, best: int = 1, layers: int = 0, heads: str = "mean", **options: Any
+) -> Tracer:
+    return Tracer(Decoder([model], owner, {**VALUES, **options}), best, layers, heads)
 
 
 def test_passes_and_probabilities(model: Any, owner: Any) -> None:
@@ -64,6 +67,20 @@ def test_lengths_and_scores(model: Any, owner: Any) -> None:
             assert each.length == max(int(lengths[0, each.candidate]) - 2, 1)
             assert each.log_probability == pytest.approx(float(logs[0, each.candidate]), abs=1e-4)
         assert len(trace.chains[0].output) == trace.lengths[0].length
+
+
+def test_pruned_candidates_are_listed_without_a_score(model: Any, owner: Any) -> None:
+    batch = make.sample(SOURCES)
+    whole = tracer(model, owner)(batch)
+    for every, found in zip(whole, tracer(model, owner, nbest=2, prune_to=2)(batch)):
+        known = {each.candidate: each for each in every.lengths}
+        assert [each.score is None for each in found.lengths] == [False, False, True]
+        assert sorted(each.candidate for each in found.lengths) == [0, 1, 2]
+        for each in found.lengths:
+            assert each.length == known[each.candidate].length
+            assert each.log_probability == pytest.approx(known[each.candidate].log_probability)
+        assert "pruned" in trace_text(found).splitlines()[2]
+        assert "<td>pruned</td>" in trace_page([found], {})
 
 
 def test_attention_is_the_models_own(model: Any, owner: Any) -> None:

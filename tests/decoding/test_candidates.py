@@ -10,7 +10,8 @@ from torch import Tensor
 
 from fairseq_gmlm.counter_rng import row_keys
 from fairseq_gmlm.decoding.candidates import candidate_lengths, start_chain
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.config import DecodingConfig
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.models.gmlm_transformer import GMLMTransformerModel
 
 

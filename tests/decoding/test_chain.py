@@ -9,7 +9,8 @@ from helpers.chains import BOS, EOS, MASK, PAD, Scripted, start
 from torch import Tensor
 
 from fairseq_gmlm.decoding.chain import run_chain
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.config import DecodingConfig
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.state import ChainState, blank
 from fairseq_gmlm.decoding.strategies.mask_predict import MaskPredict
 from fairseq_gmlm.decoding.strategies.refine import Refine

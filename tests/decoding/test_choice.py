@@ -204,6 +204,16 @@ def test_a_hook_before_a_pass_changes_what_is_seen(model: Any) -> None:
     assert seen == [0]
 
 
+def test_hooks_get_no_gradients(model: Any) -> None:
+    seen = []
+    generator = refine(model, iter_decode_max_iter=1)
+    generator.before_pass = lambda state, step: seen.append(state.scores) or state
+    generator.logit_hook = lambda logits, state, columns, step: seen.append(logits) or logits
+    generator.generate([model], support.sample(ROWS))
+    assert len(seen) == 4
+    assert not any(each.requires_grad or each.is_inference() for each in seen)
+
+
 # -- scores ------------------------------------------------------------------------------------
 
 
@@ -229,7 +239,9 @@ def test_an_empty_hypothesis_scores_zero() -> None:
     from fairseq_gmlm.decoding.chain import ChainResult
 
     free = torch.tensor([[False, True, False]])
-    result = ChainResult(free.long(), free.float() * -2, free, free, torch.ones(1).long())
+    result = ChainResult(
+        free.long(), free.float() * -2, free, free, torch.ones(1).long(), torch.zeros(1).long()
+    )
     assert candidate_scores(result, 1.0).tolist() == [0.0]
     assert candidate_scores(result, 1.0, 0.6).tolist() == [0.0]
 

@@ -14,8 +14,9 @@ from fairseq_gmlm.decoding.compilation import (
     rounded_batch,
     rounded_length,
 )
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.errors import UserError
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fairseq_gmlm.counter_rng import CounterRNG
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.distinct import distinct_neighbours, three_best, without_stutter
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.remasking import stutter
 from fairseq_gmlm.decoding.state import ChainState, initial_state
 

@@ -8,9 +8,10 @@ from helpers import models as make
 from torch import nn
 
 from fairseq_gmlm.decoding.choice import likeliest
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.kernels import MANY_ROWS, Int8Linear, LinearFactory, can_pack
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import decoding_copy
 
 LENGTHS = (3, 5, 8)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from helpers import models as make
 
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.models.gmlm_transformer import GMLMTransformerModel
 
 LENGTHS = (3, 8, 1, 5, 2)

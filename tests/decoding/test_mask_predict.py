@@ -10,8 +10,9 @@ from fairseq.models.nat.cmlm_transformer import CMLMNATransformerModel
 from helpers import models as make
 from torch import Tensor
 
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.models.gmlm_transformer import GMLMTransformerModel
 
 POSITIONS = {"max_target_positions": 255}

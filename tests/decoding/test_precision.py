@@ -7,9 +7,10 @@ import torch
 from helpers import models as make
 from torch import nn
 
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.kernels import Int8Linear
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 from fairseq_gmlm.decoding.precision import check_dtype, for_decoding
 from fairseq_gmlm.hardware import fast_bfloat16
 

@@ -10,9 +10,10 @@ import torch
 from helpers import models as make
 
 from fairseq_gmlm.decoding import memory
+from fairseq_gmlm.decoding.config import DecodingConfig
 from fairseq_gmlm.decoding.generator import GMLMGenerator
 from fairseq_gmlm.decoding.memory import Trimmer
-from fairseq_gmlm.decoding.options import DecodingConfig, DecodingOptions
+from fairseq_gmlm.decoding.options import DecodingOptions
 
 CPU = torch.device("cpu")
 
