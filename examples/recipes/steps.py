@@ -6,6 +6,8 @@ from typing import Any, Dict, List
 from commands import Step, fairseq, ours
 from recipe import Recipe, SystemRecipe, flags
 
+from fairseq_gmlm.cli.warm_start import EDIT_HEADS
+
 
 def checkpoint(name: str, system: SystemRecipe, seed: int, output: Path) -> Path:
     """The checkpoint that a trained system is judged by."""
@@ -38,21 +40,38 @@ def prepare_step(recipe: Recipe, text: Path, output: Path) -> Step:
     )
 
 
+def is_stock(system: SystemRecipe, recipe: Recipe) -> bool:
+    """One of fairseq's own models that decode in parallel."""
+    return str(system.options.get("task", recipe.train.get("task"))) == "translation_lev"
+
+
+def start_step(system: SystemRecipe, recipe: Recipe, output: Path) -> Step:
+    """The teacher's weights for one of fairseq's models; one file does for all with a length head."""
+    arch, teacher = str(system.options["arch"]), recipe.teacher
+    name, more = "start", []
+    if arch in EDIT_HEADS:
+        name, more = f"start-{arch}", ["--arch", arch]
+    start, seed = output / f"{name}.pt", teacher.seeds[0]
+    path = checkpoint("teacher", teacher, seed, output)
+    words = ours("warm-start", "--path", str(path), *more, "--output", str(start))
+    return Step(name, words, start, 1, (final_name("teacher", teacher, seed),))
+
+
 def training_steps(
     name: str, system: SystemRecipe, recipe: Recipe, output: Path, threads: int
 ) -> List[Step]:
     """One training for each seed, and the average of its last checkpoints if that is wanted."""
     steps = []
-    stock = str(system.options.get("task", recipe.train.get("task"))) == "translation_lev"
     for seed in system.seeds:
         place = folder_name(name, system, seed)
         folder = output / place
         options: Dict[str, Any] = {**recipe.body, **recipe.train, **system.options}
         needs = ["prepare" if system.data == "raw" else "distill"]
         if system.start == "teacher":
-            if stock:
-                options["finetune-from-model"] = output / "start.pt"
-                needs.append("start")
+            if is_stock(system, recipe):
+                start = start_step(system, recipe, output)
+                options["finetune-from-model"] = start.result
+                needs.append(start.name)
             else:
                 first = recipe.teacher.seeds[0]
                 options["init-from"] = checkpoint("teacher", recipe.teacher, first, output)
@@ -90,7 +109,7 @@ def all_steps(recipe: Recipe, text: Path, output: Path, threads: int, cores: int
         cores: threads of what runs alone: teacher and distillation.
     """
     teacher = checkpoint("teacher", recipe.teacher, recipe.teacher.seeds[0], output)
-    distilled, start = output / "distilled", output / "start.pt"
+    distilled = output / "distilled"
     steps = [prepare_step(recipe, text, output)]
     steps += training_steps("teacher", recipe.teacher, recipe, output, cores)
     last = final_name("teacher", recipe.teacher, recipe.teacher.seeds[0])
@@ -99,8 +118,9 @@ def all_steps(recipe: Recipe, text: Path, output: Path, threads: int, cores: int
         *("--destdir", str(distilled), *flags(recipe.distill)),
     )
     steps.append(Step("distill", words, distilled / "distill.json", cores, (last,)))
-    words = ours("warm-start", "--path", str(teacher), "--output", str(start))
-    steps.append(Step("start", words, start, 1, (last,)))
+    started = [s for s in recipe.systems.values() if s.start == "teacher" and is_stock(s, recipe)]
+    starts = [start_step(system, recipe, output) for system in started]
+    steps += {step.name: step for step in starts}.values()
     for name, system in recipe.systems.items():
         steps += training_steps(name, system, recipe, output, threads)
     return steps

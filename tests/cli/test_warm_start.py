@@ -6,8 +6,14 @@ import pytest
 import torch
 from toy_teacher import run_command
 
+from fairseq_gmlm.cli.warm_start import new_heads
 from fairseq_gmlm.data.checkpoints import load_checkpoint
 from fairseq_gmlm.models.initialization import IGNORED
+
+HEADS = {
+    "levenshtein_transformer": {"decoder.embed_mask_ins.weight", "decoder.embed_word_del.weight"},
+    "insertion_transformer": {"decoder.pool_out.weight", "decoder.pool_out.bias"},
+}
 
 
 @pytest.mark.parametrize(
@@ -16,6 +22,8 @@ from fairseq_gmlm.models.initialization import IGNORED
         ("cmlm_transformer", "random_mask"),
         ("nonautoregressive_transformer", "full_mask"),
         ("iterative_nonautoregressive_transformer", "full_mask"),
+        ("levenshtein_transformer", "random_delete"),
+        ("insertion_transformer", "random_delete"),
     ],
 )
 def test_stock_models_train_from_it(
@@ -23,13 +31,14 @@ def test_stock_models_train_from_it(
 ) -> None:
     start = tmp_path / "start.pt"
     done = run_command(
-        "fairseq_gmlm.cli.main", "warm-start", "--path", toy_teacher, "--output", start
+        *("fairseq_gmlm.cli.main", "warm-start", "--path", toy_teacher, "--output", start),
+        *("--arch", arch),
     )
     assert done.returncode == 0, done.stderr
     teacher = load_checkpoint(toy_teacher)["model"]
     weights = load_checkpoint(start)["model"]
-    lengths = weights.pop("decoder.embed_length.weight")
-    assert lengths.shape[0] == 256 and not lengths.any()
+    heads = {name: weights.pop(name) for name in set(weights) - set(teacher)}
+    assert set(heads) == HEADS.get(arch, {"decoder.embed_length.weight"})
     assert weights.keys() == teacher.keys()
     assert all(torch.equal(weights[name], teacher[name]) for name in teacher)
     body = load_checkpoint(toy_teacher)["cfg"]["model"]
@@ -53,6 +62,21 @@ def test_stock_models_train_from_it(
     # fairseq 0.12.2 trains copies of its encoder's weights that nothing in training reads.
     read = {name for name in teacher if not name.endswith(IGNORED)}
     assert read == {name for name in read if torch.equal(trained[name], teacher[name])}
+    assert all(torch.equal(trained[name], heads[name]) for name in heads)  # the rate is 0
+
+
+def test_new_heads_are_spread_as_fairseq_spreads_them() -> None:
+    """Embeddings normal with variance 1 / width, linear layers by Xavier's uniform."""
+    torch.manual_seed(0)
+    heads = new_heads("levenshtein_transformer", 64)
+    inserted, deleted = (heads[name] for name in sorted(heads))
+    assert inserted.shape == (256, 128) and deleted.shape == (2, 64)
+    assert float(inserted.std()) == pytest.approx(128**-0.5, rel=0.02)
+    assert float(deleted.std()) == pytest.approx(64**-0.5, rel=0.2)
+    heads = new_heads("insertion_transformer", 64)
+    weight, bias = heads["decoder.pool_out.weight"], heads["decoder.pool_out.bias"]
+    assert weight.shape == (64, 128) and not bias.any()
+    assert float(weight.abs().max()) == pytest.approx((6 / (64 + 128)) ** 0.5, rel=0.02)
 
 
 def test_refuses_what_is_no_teacher(tmp_path: Path) -> None:
