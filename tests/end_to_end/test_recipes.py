@@ -100,6 +100,17 @@ def test_what_is_trained_so_far_can_be_compared(tmp_path):
     assert rows[0]["training"] == {"stages": 1, "seconds": 12}
 
 
+def test_every_baseline_starts_from_a_file_that_fits_it():
+    steps = {step.name: shlex.split(step.shown) for step in steps_of(FILES[0])}
+    for name in ("cmlm-1", "nat", "iterative-nat", "levenshtein", "insertion"):
+        words = steps[name]
+        arch, start = (words[words.index(f"--{x}") + 1] for x in ("arch", "finetune-from-model"))
+        made = steps[Path(start).stem]
+        assert made[:2] == ["fairseq-gmlm", "warm-start"] and made[-2:] == ["--output", start]
+        own = arch in ("levenshtein_transformer", "insertion_transformer")
+        assert (arch in made) == own
+
+
 def test_baselines_have_the_same_data_size_updates_and_dropout():
     from recipe import read_recipe
 
