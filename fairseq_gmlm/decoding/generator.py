@@ -82,6 +82,11 @@ class GMLMGenerator:
                 "--rejecter learned needs models that were trained with --learned-rejecter; "
                 "choose another rejecter"
             )
+        if options.prune_to and not self.strategy.whole_drafts:
+            raise ValueError(
+                f"--prune-to {options.prune_to} compares whole drafts, which --decode-strategy "
+                f"{options.decode_strategy} has only at the end; leave it out"
+            )
         vocabulary = models[0].vocabulary
         self.pad, self.eos = vocabulary.pad, vocabulary.eos
         self.symbols_to_strip_from_output = set(vocabulary.specials())

@@ -179,11 +179,6 @@ class DecodingOptions:
             )
         if self.prune_after < 1:
             raise ValueError(f"--prune-after must be at least 1, not {self.prune_after}")
-        if self.prune_to and self.decode_strategy not in ("mask-predict", "refine"):
-            raise ValueError(
-                f"--prune-to {self.prune_to} compares whole drafts, which --decode-strategy "
-                f"{self.decode_strategy} has only at the end; leave it out"
-            )
 
     def _check_order(self) -> None:
         if (self.decode_order == "file") != (self.decode_order_file is not None):

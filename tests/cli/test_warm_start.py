@@ -39,6 +39,9 @@ def test_stock_models_train_from_it(
     weights = load_checkpoint(start)["model"]
     heads = {name: weights.pop(name) for name in set(weights) - set(teacher)}
     assert set(heads) == HEADS.get(arch, {"decoder.embed_length.weight"})
+    if arch not in HEADS:
+        lengths = heads["decoder.embed_length.weight"]
+        assert lengths.shape[0] == 256 and not lengths.any()
     assert weights.keys() == teacher.keys()
     assert all(torch.equal(weights[name], teacher[name]) for name in teacher)
     body = load_checkpoint(toy_teacher)["cfg"]["model"]

@@ -18,12 +18,15 @@ class Strategy:
             or their logits.
         keeps: what is predicted is never taken back, so that :meth:`finished` is final even for
             rows that sample.
+        whole_drafts: every pass leaves a prediction at each free position, so that candidates can
+            be compared on their way.
     """
 
     start = "mask"
     needs_approval = False
     needs_logits = False
     keeps = False
+    whole_drafts = False
 
     @classmethod
     def of(cls, options: Any) -> "Strategy":

@@ -23,6 +23,8 @@ class MaskPredict(Strategy):
             A row ends when nothing is masked again, so that sure sentences take few passes.
     """
 
+    whole_drafts = True
+
     def __init__(
         self, schedule: str = "linear", per_token: float = 0.0, keep_above: float = 0.0
     ) -> None:

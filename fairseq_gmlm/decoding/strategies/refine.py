@@ -22,6 +22,8 @@ class Refine(Strategy):
         start: ``random``, ``mask`` or ``mask-range``.
     """
 
+    whole_drafts = True
+
     def __init__(self, remasking: Remasking, start: str = "random") -> None:
         self.remasking, self.start = remasking, start
         self.needs_logits = remasking.needs_logits
