@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_gmlm.decoding.kernels import LinearFactory
-from fairseq_gmlm.models.layers import Attention, Block, DecoderLayer, attend
+from fairseq_gmlm.models.attention import Attention, attend
+from fairseq_gmlm.models.layers import Block, DecoderLayer
 
 KeysValues = Tuple[Tensor, Tensor]
 

@@ -1,7 +1,7 @@
 """The one generator: encoder once, length candidates, chain, best candidate."""
 
 import logging
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -19,24 +19,11 @@ from fairseq_gmlm.decoding.precision import for_decoding
 from fairseq_gmlm.decoding.pruning import Pruning
 from fairseq_gmlm.decoding.reranking import check_reranker, rerank
 from fairseq_gmlm.decoding.rescoring import rescored
+from fairseq_gmlm.decoding.source import Source
 from fairseq_gmlm.decoding.state import ChainState
 from fairseq_gmlm.decoding.strategies import build_strategy
 
 logger = logging.getLogger(__name__)
-
-
-class Source(NamedTuple):
-    """Sources of a batch.
-
-    Attributes:
-        tokens, lengths: fairseq's ``src_tokens`` int64 (B, S) and ``src_lengths``.
-        real: bool (B, S), no padding; words: bool (B, S), neither BOS nor EOS besides.
-    """
-
-    tokens: Tensor
-    lengths: Optional[Tensor]
-    real: Tensor
-    words: Tensor
 
 
 class GMLMGenerator:
@@ -144,9 +131,7 @@ class GMLMGenerator:
             )
         if temperature is not None and options.forbid_stutter:
             raise ValueError("a temperature cannot be combined with --forbid-stutter")
-        real = tokens.ne(self.pad)
-        words = real & tokens.ne(self.eos) & tokens.ne(self.models[0].vocabulary.bos)
-        source = Source(tokens, sample["net_input"].get("src_lengths"), real, words)
+        source = Source.of(sample["net_input"], self.models[0].vocabulary)
         recorder = None
         if self.options.alignment or self.export_attention:
             recorder = AttentionRecorder(self.options.attention_pass)

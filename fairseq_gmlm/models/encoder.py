@@ -9,7 +9,8 @@ from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from fairseq_gmlm.models.dropout import drop
-from fairseq_gmlm.models.layers import EncoderLayer, LayerOptions, build_norm
+from fairseq_gmlm.models.layer_options import LayerOptions
+from fairseq_gmlm.models.layers import EncoderLayer, build_norm
 from fairseq_gmlm.models.positions import RelativeBias, build_positions
 
 

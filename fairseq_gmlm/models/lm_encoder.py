@@ -7,15 +7,11 @@ import torch.nn.functional as F
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
+from fairseq_gmlm.models.attention import linear
 from fairseq_gmlm.models.dropout import drop
 from fairseq_gmlm.models.encoder import attention_mask
-from fairseq_gmlm.models.layers import (
-    ACTIVATIONS,
-    EncoderLayer,
-    LayerOptions,
-    build_norm,
-    linear,
-)
+from fairseq_gmlm.models.layer_options import LayerOptions
+from fairseq_gmlm.models.layers import ACTIVATIONS, EncoderLayer, build_norm
 from fairseq_gmlm.models.positions import RelativeBias, build_positions
 from fairseq_gmlm.models.relative_attention import RelativeEncoderLayer
 

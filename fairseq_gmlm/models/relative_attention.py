@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from fairseq_gmlm.losses import at_least_float32
+from fairseq_gmlm.models.attention import Attention
 from fairseq_gmlm.models.dropout import drop
-from fairseq_gmlm.models.layers import Attention, EncoderLayer, LayerOptions
+from fairseq_gmlm.models.layer_options import LayerOptions
+from fairseq_gmlm.models.layers import EncoderLayer
 from fairseq_gmlm.models.positions import ClippedDistances
 
 
