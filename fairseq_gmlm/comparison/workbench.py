@@ -130,7 +130,8 @@ class Workbench:
             "length_offset_beam": 1,
             "nbest": 1,
         }
-        options.pop("iter_decode_with_external_reranker", None)
+        for name in ("iter_decode_with_external_reranker", "prune_to", "prune_after"):
+            options.pop(name, None)
         return self.translations(replace(row, options=options, reranker=None))
 
     # -- times ---------------------------------------------------------------------------------

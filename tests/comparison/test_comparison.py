@@ -67,6 +67,17 @@ def test_every_kind_of_row_beside_each_other(tiny, tiny_data: Path, tmp_path: Pa
         assert bool(row.warnings) == bool(row.leftovers)
 
 
+def test_oracle_lengths_need_no_candidates(tiny, tiny_data: Path, tmp_path: Path) -> None:
+    """What chooses among candidates says nothing about the one at the oracle's length."""
+    path = str(tiny["gmlm_transformer"])
+    plain = SystemSpec("plain", path, {**TWO, "iter_decode_with_beam": 1})
+    pruned = {**TWO, "iter_decode_with_beam": 3, "prune_to": 2, "prune_after": 1}
+    rows = [plain, SystemSpec("pruned", path, pruned)]
+    spec = replace(spec_of(tiny, tiny_data, rows), oracle_length=True)
+    alone, chosen = compare(spec, spec.data, tmp_path / "out")
+    assert alone.oracle_length_bleu == chosen.oracle_length_bleu is not None
+
+
 def test_seeds_give_mean_and_deviation(tiny, second_seed, tiny_data: Path, tmp_path) -> None:
     first = str(tiny["gmlm_transformer"])
     row = SystemSpec("both", first, TWO, paths=[first, str(second_seed)])
